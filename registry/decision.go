@@ -1,0 +1,216 @@
+package registry
+
+import "time"
+
+// Verb is what a decision says.
+type Verb string
+
+// The verbs.
+const (
+	VerbApprove       Verb = "approve"
+	VerbReject        Verb = "reject"
+	VerbRequestReview Verb = "request_review"
+	VerbWithdraw      Verb = "withdraw"
+)
+
+// Approval is the content of a decision to approve: exactly what may be
+// called, and as what (R121).
+type Approval struct {
+	Digest             string         `json:"digest"` // of the review
+	Tools              []ToolLine     `json:"tools,omitempty"`
+	Resources          []ResourceLine `json:"resources,omitempty"`
+	Prompts            []PromptLine   `json:"prompts,omitempty"`
+	Empty              bool           `json:"empty,omitempty"` // activate with nothing bound, explicitly
+	ExceptionExpiresAt time.Time      `json:"exceptionExpiresAt,omitzero"`
+}
+
+// ToolLine approves one tool as a class, and enables it if asked.
+type ToolLine struct {
+	Tool              string `json:"tool"`
+	Class             Class  `json:"class"`
+	DescriptorID      string `json:"descriptorId,omitempty"` // empty: one is published
+	DescriptorVersion int64  `json:"descriptorVersion,omitempty"`
+	Enable            bool   `json:"enable,omitempty"`
+}
+
+// ResourceLine approves one resource.
+type ResourceLine struct {
+	URI            string `json:"uri"`
+	SourceID       string `json:"sourceId,omitempty"`
+	Classification string `json:"classification,omitempty"`
+	Scope          string `json:"scope,omitempty"`
+}
+
+// PromptLine approves one prompt for a skill or a workflow step.
+type PromptLine struct {
+	Prompt          string `json:"prompt"`
+	SkillID         string `json:"skillId,omitempty"`
+	WorkflowStepRef string `json:"workflowStepRef,omitempty"`
+}
+
+// Decision is the append-only record of what somebody decided, refused ones
+// too (R122).
+type Decision struct {
+	DecisionID string    `json:"decisionId" bun:"decision_id,pk"`
+	TenantID   string    `json:"tenantId" bun:"tenant_id"`
+	ServerID   string    `json:"serverId" bun:"server_id"`
+	Verb       Verb      `json:"verb" bun:"verb"`
+	Digest     string    `json:"digest" bun:"digest"`
+	Snapshot   string    `json:"snapshot" bun:"snapshot_digest"`
+	Target     string    `json:"target" bun:"target_digest"`
+	Subject    string    `json:"subject" bun:"subject"`
+	Roles      []Role    `json:"roles" bun:"roles,type:text"`
+	Comment    string    `json:"comment" bun:"comment"`
+	Origin     Origin    `json:"origin" bun:"origin"`
+	Approval   *Approval `json:"approval" bun:"approval,type:text"`
+	Applied    bool      `json:"applied" bun:"applied"`
+	Reason     Reason    `json:"reason" bun:"reason"` // why it was refused
+	DecidedAt  time.Time `json:"decidedAt" bun:"decided_at"`
+}
+
+// Ruling is a decision on its way: who says what about which digest.
+type Ruling struct {
+	Verb     Verb      `json:"verb"`
+	Digest   string    `json:"digest,omitempty"`
+	Etag     string    `json:"etag,omitempty"`
+	Comment  string    `json:"comment,omitempty"`
+	Approval *Approval `json:"approval,omitempty"`
+}
+
+// Decision makes the record of a ruling, to be marked as applied or refused.
+func (g Ruling) Decision(s *Server, op Operation, now time.Time) *Decision {
+	return &Decision{
+		DecisionID: "dec_" + DecisionKey(s.ServerID, op.ID), TenantID: s.TenantID, ServerID: s.ServerID,
+		Verb: g.Verb, Digest: g.Digest, Snapshot: s.Review.Snapshot, Target: s.Review.Target,
+		Subject: op.Actor.Subject, Roles: op.Actor.Roles, Comment: g.Comment, Origin: op.Origin,
+		Approval: g.Approval, DecidedAt: now,
+	}
+}
+
+// DecisionKey makes a decision's id from the operation, so that a repeated
+// activity writes the same row.
+func DecisionKey(serverID, operationID string) string {
+	return digestBytes([]byte(serverID + "\n" + operationID))[len("sha256:"):][:32]
+}
+
+// Decide applies a ruling to the server. snap is the snapshot under review.
+// A refusal is an error with a reason and leaves the record as it was.
+func (r *Record) Decide(g Ruling, op Operation, snap *Snapshot, now time.Time) error {
+	s := &r.Server
+	if s.State == StateRetired {
+		return Errorf(ReasonServerRetired, "server %s is retired", s.Name)
+	}
+	if err := CheckEtag(g.Etag, s.Version); err != nil {
+		return err
+	}
+	if len(g.Comment) > MaxReasonLength {
+		return Errorf(ReasonInvalidArgument, "the comment is longer than %d bytes", MaxReasonLength)
+	}
+	switch g.Verb {
+	case VerbApprove:
+		return r.approve(g, op, snap, now)
+	case VerbReject:
+		return r.reject(g, op, now)
+	case VerbRequestReview:
+		return r.requestReview(g, op, now)
+	case VerbWithdraw:
+		return r.retire(g, op, now)
+	}
+	return Errorf(ReasonInvalidArgument, "unknown decision %q", g.Verb)
+}
+
+// decided closes the review and keeps the decision.
+func (r *Record) decided(g Ruling, op Operation, status ReviewStatus, now time.Time) {
+	d := g.Decision(&r.Server, op, now)
+	d.Applied = true
+	r.changes.Decision = d
+	r.Server.Review.Status = status
+	r.Server.Review.DecidedAt, r.Server.Review.DecidedBy, r.Server.Review.DecisionID = now, op.Actor.Subject, d.DecisionID
+	r.touch()
+}
+
+// current refuses a ruling that is not about what is under review now.
+func (r *Record) current(g Ruling, digest string) error {
+	s := &r.Server
+	if digest == "" {
+		return Errorf(ReasonInvalidArgument, "a decision must name the digest it is about").
+			WithField("digest", "is required").WithNext("read the review and send its digest back")
+	}
+	if s.SnapshotDigest == "" {
+		return Errorf(ReasonNothingDiscovered, "server %s was never discovered", s.Name).
+			WithNext("start a discovery and look at what it finds")
+	}
+	now := ReviewDigest(s.SnapshotDigest, s.TargetDigest)
+	if digest != now {
+		e := Errorf(ReasonSuperseded, "the decision is about %s, but the server is now at %s", short(digest), short(now)).
+			With("digest", now).WithNext("look at what changed and decide on digest %s", now)
+		if s.TargetDigest != s.Review.Target && s.Review.Target != "" {
+			e.With("changed", "target")
+		} else {
+			e.With("changed", "snapshot")
+		}
+		return e
+	}
+	if s.Review.Status == ReviewPending && s.Review.Digest == digest {
+		return nil
+	}
+	if s.Review.Digest == digest && s.Review.Status != ReviewNone {
+		return Errorf(ReasonAlreadyDecided, "this digest was %s by %s", s.Review.Status, s.Review.DecidedBy).
+			With("decision", s.Review.DecisionID).With("digest", digest).
+			WithNext("RequestReview opens it again")
+	}
+	return Errorf(ReasonNothingToReview, "no approval of server %s is pending", s.Name).
+		WithNext("RequestReview opens one")
+}
+
+func short(digest string) string {
+	if len(digest) > 19 {
+		return digest[:19] + "…"
+	}
+	return digest
+}
+
+func (r *Record) reject(g Ruling, op Operation, now time.Time) error {
+	if g.Comment == "" {
+		return Errorf(ReasonInvalidArgument, "a rejection needs a reason").WithField("comment", "is required")
+	}
+	if err := r.current(g, g.Digest); err != nil {
+		return err
+	}
+	r.decided(g, op, ReviewRejected, now)
+	r.note("rejected: " + short(g.Digest))
+	return nil
+}
+
+func (r *Record) requestReview(g Ruling, op Operation, now time.Time) error {
+	s := &r.Server
+	if s.SnapshotDigest == "" {
+		return Errorf(ReasonNothingDiscovered, "server %s was never discovered", s.Name).WithNext("start a discovery first")
+	}
+	g.Digest = ReviewDigest(s.SnapshotDigest, s.TargetDigest)
+	if s.Review.Status == ReviewPending && s.Review.Digest == g.Digest {
+		return nil // asked already
+	}
+	s.openReview(op.Actor.Subject, now)
+	d := g.Decision(s, op, now)
+	d.Applied = true
+	r.changes.Decision = d
+	r.touch()
+	r.note("review requested: " + short(g.Digest))
+	return nil
+}
+
+// ExpireReview ends a request that nobody decided in time. The timer that calls
+// it has decided; the database's clock is not asked. The server stays where it
+// is.
+func (r *Record) ExpireReview(digest string, now time.Time) error {
+	s := &r.Server
+	if s.State == StateRetired || s.Review.Status != ReviewPending || s.Review.Digest != digest {
+		return nil
+	}
+	s.Review.Status = ReviewExpired
+	s.Review.DecidedAt, s.Review.DecidedBy, s.Review.DecisionID = now, System("expiry").Subject, ""
+	r.touch()
+	r.note("review expired: " + short(digest))
+	return nil
+}

@@ -1,0 +1,236 @@
+package registry
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Look is one discovery as it reaches the server: what was seen under which
+// target, by which run.
+type Look struct {
+	Number       int64     `json:"number"`
+	TargetDigest string    `json:"targetDigest"`
+	RequestedBy  string    `json:"requestedBy"`
+	At           time.Time `json:"at"`
+}
+
+// Discovered applies a whole, well-formed look (R3, R42–R49). A look at another
+// target than the server's own is stale and dropped; so is one of a retired
+// server.
+func (r *Record) Discovered(snap *Snapshot, look Look) error {
+	s := &r.Server
+	if s.State == StateRetired || look.TargetDigest != s.TargetDigest {
+		r.note("discovery dropped: stale")
+		return nil
+	}
+	if cause, detail := r.suspicious(snap); cause != "" && s.Suspect != snap.Digest {
+		return r.suspect(cause, detail, snap, look)
+	}
+	s.Suspect = ""
+	s.Causes = s.Causes.Without(CauseSuspectEmpty, CauseMalformedList, CauseCapabilityLoss)
+	quiet := snap.Digest == s.SnapshotDigest
+	r.seen(snap, look)
+	if quiet {
+		s.Discovery.Counts = Counts{Unchanged: s.Discovery.Counts.Total, Total: s.Discovery.Counts.Total}
+		r.observe()
+		r.note("discovered, unchanged")
+	} else {
+		s.SnapshotDigest, s.ToolsDigest = snap.Digest, snap.ToolsDigest()
+		s.Discovery.Counts = r.refresh(snap, look.At)
+		r.rebindOthers(snap)
+		r.touch()
+		r.note(fmt.Sprintf("discovered: %d new, %d changed, %d unchanged, %d unavailable",
+			s.Discovery.Counts.New, s.Discovery.Counts.Changed, s.Discovery.Counts.Unchanged, s.Discovery.Counts.Unavailable))
+		r.emit(EventCapabilitiesDiscovered, CapabilitiesDiscovered{
+			ServerID: s.ServerID, TenantID: s.TenantID, Tools: len(snap.Of(KindTool)), Resources: len(snap.Of(KindResource)),
+			Prompts: len(snap.Of(KindPrompt)), Unbound: r.unbound(snap),
+		})
+	}
+	s.Kinds = snap.Kinds
+	if s.State == StateRegistered {
+		if err := s.move(StateVerified); err != nil {
+			return err
+		}
+		r.touch()
+	}
+	if s.State.Probed() && s.ApprovedText != snap.TextDigest {
+		s.Causes = s.Causes.With(CauseServerTextChanged)
+	}
+	switch {
+	case r.reviewNeeded():
+		s.openReview(look.RequestedBy, look.At)
+		r.touch()
+	case s.Review.Status == ReviewPending && s.Review.Digest != ReviewDigest(s.SnapshotDigest, s.TargetDigest):
+		// The server went back to what is approved: there is nothing to decide.
+		s.Review = Review{Status: ReviewNone}
+		r.touch()
+	}
+	return s.settle()
+}
+
+// seen notes that the server was met.
+func (r *Record) seen(snap *Snapshot, look Look) {
+	s := &r.Server
+	s.LastHandshakeAt, s.ProtocolVersion = look.At, snap.ProtocolVersion
+	s.Reported = Finding{Name: snap.ServerName, Version: snap.ServerVersion, TextDigest: snap.TextDigest}
+	s.Discovery = DiscoveryRun{
+		Number: look.Number, Status: DiscoverySucceeded, RequestedBy: look.RequestedBy, FinishedAt: look.At, SucceededAt: look.At,
+		Counts: s.Discovery.Counts,
+	}
+}
+
+// suspicious says whether a look at a server with bindings should not be
+// believed at first sight: an empty list, more than half of the bound tools
+// gone, or an advertised kind that vanished.
+func (r *Record) suspicious(snap *Snapshot) (Cause, string) {
+	s := &r.Server
+	if !s.State.Probed() || snap.Digest == s.SnapshotDigest {
+		return "", ""
+	}
+	had, bound, lost := 0, 0, 0
+	for name, tool := range r.Tools {
+		if tool.Available {
+			had++
+		}
+		if b := r.Bindings[name]; b != nil && b.Bound && tool.Available {
+			bound++
+			if _, there := snap.Find(KindTool, name); !there {
+				lost++
+			}
+		}
+	}
+	switch {
+	case had > 0 && len(snap.Of(KindTool)) == 0:
+		return CauseSuspectEmpty, fmt.Sprintf("the list of tools is empty, it had %d", had)
+	case lost*2 > bound:
+		return CauseSuspectEmpty, fmt.Sprintf("%d of %d bound tools are gone", lost, bound)
+	}
+	for _, kind := range s.Kinds {
+		if !slices.Contains(snap.Kinds, kind) {
+			return CauseCapabilityLoss, fmt.Sprintf("the server no longer advertises %s", kind)
+		}
+	}
+	return "", ""
+}
+
+// suspect degrades the server and keeps catalog and bindings as they are until
+// a second look agrees with this one.
+func (r *Record) suspect(cause Cause, detail string, snap *Snapshot, look Look) error {
+	s := &r.Server
+	s.Suspect = snap.Digest
+	s.Causes = s.Causes.Without(CauseSuspectEmpty, CauseCapabilityLoss, CauseMalformedList).With(cause)
+	counts := s.Discovery.Counts
+	r.seen(snap, look)
+	s.Discovery.Counts, s.Discovery.Message = counts, detail
+	r.touch()
+	r.note(string(cause) + ": " + detail)
+	return s.settle()
+}
+
+// refresh brings the catalog to what the snapshot shows (Appendix B).
+func (r *Record) refresh(snap *Snapshot, at time.Time) Counts {
+	s := &r.Server
+	var counts Counts
+	for _, item := range snap.Of(KindTool) {
+		counts.Total++
+		tool, known := r.Tools[item.Name]
+		if !known {
+			counts.New++
+			tool = &Tool{
+				TenantID: s.TenantID, ServerID: s.ServerID, ExternalID: item.Name, ToolID: ToolID(s.Name, item.Name), FirstSeenAt: at,
+			}
+			r.Tools[item.Name] = tool
+		} else if tool.Digests.Binds(item.Digests) && tool.Verdict == item.Verdict {
+			counts.Unchanged++
+		} else {
+			counts.Changed++
+		}
+		tool.Title, tool.Description, tool.Definition, tool.Digests = item.Title, item.Text, item.Definition, item.Digests
+		tool.Verdict, tool.Detail, tool.LastSeenAt = item.Verdict, item.Detail, at
+		if !known && tool.Verdict == "" && r.Taken != nil && r.Taken(tool.ToolID) {
+			tool.Verdict, tool.Detail = ReasonIDCollision, "the id "+tool.ToolID+" belongs to another tool of the tenant"
+			tool.ToolID += "-" + trimID(s.ServerID)
+		}
+		tool.Available = tool.Verdict == ""
+		r.changes.Tools[item.Name] = true
+		switch b := r.Bindings[item.Name]; {
+		case b == nil:
+		case tool.Verdict != "":
+			r.unbind(item.Name, tool.Verdict)
+		case !b.Holds(tool.Digests, s.TargetDigest):
+			r.unbind(item.Name, ReasonSchemaChanged)
+		}
+	}
+	for name, tool := range r.Tools {
+		if _, there := snap.Find(KindTool, name); !there && (tool.Available || tool.Verdict != "") {
+			if tool.Available {
+				counts.Unavailable++
+			}
+			// Its last sighting is the discovery before this one.
+			tool.Available, tool.Verdict, tool.Detail = false, "", ""
+			r.changes.Tools[name] = true
+		}
+	}
+	return counts
+}
+
+// rebindOthers re-checks resources and prompts as tools are.
+func (r *Record) rebindOthers(snap *Snapshot) {
+	for uri, b := range r.Resources {
+		item, there := snap.Find(KindResource, uri)
+		if !there {
+			item, there = snap.Find(KindTemplate, uri)
+		}
+		if b.Bound && there && (item.Digests.Contract != b.Contract || item.Digests.Text != b.Text || item.Quarantined()) {
+			b.Bound = false
+			r.changes.Resources[uri] = true
+		}
+	}
+	for name, b := range r.Prompts {
+		item, there := snap.Find(KindPrompt, name)
+		if b.Bound && there && (item.Digests.Contract != b.Contract || item.Digests.Text != b.Text || item.Quarantined()) {
+			b.Bound = false
+			r.changes.Prompts[name] = true
+		}
+	}
+}
+
+func (r *Record) unbound(snap *Snapshot) int {
+	n := 0
+	for _, item := range snap.Of(KindTool) {
+		if b := r.Bindings[item.Name]; b == nil || !b.Bound {
+			n++
+		}
+	}
+	return n
+}
+
+// DiscoveryFailed records a look that did not come about (R44): no tool, no
+// binding and no enablement changes. Faults of a list degrade an active server;
+// a handshake that failed adds no cause, since probes judge that.
+func (r *Record) DiscoveryFailed(reason Reason, message string, look Look) error {
+	s := &r.Server
+	if s.State == StateRetired || look.TargetDigest != s.TargetDigest {
+		r.note("failed discovery dropped: stale")
+		return nil
+	}
+	s.Discovery.Number, s.Discovery.Status, s.Discovery.RequestedBy = look.Number, DiscoveryFailed, look.RequestedBy
+	s.Discovery.Reason, s.Discovery.Message, s.Discovery.FinishedAt = reason, message, look.At
+	r.observe()
+	r.note("discovery failed: " + string(reason))
+	if s.State.Probed() && reason.FaultsList() {
+		s.Causes = s.Causes.With(CauseMalformedList)
+	}
+	return s.settle()
+}
+
+// FaultsList says whether the reason is a fault of a list's envelope, pages or
+// limits, with which the cause malformed_list stands.
+func (r Reason) FaultsList() bool {
+	switch r {
+	case ReasonMalformedList, ReasonCursorLoop, ReasonTooMany, ReasonTooLarge, ReasonListFailed:
+		return true
+	}
+	return false
+}

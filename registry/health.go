@@ -1,0 +1,99 @@
+package registry
+
+import "time"
+
+// Level is how well a server is.
+type Level string
+
+// The levels.
+const (
+	LevelHealthy   Level = "healthy"
+	LevelDegraded  Level = "degraded"
+	LevelUnhealthy Level = "unhealthy"
+	LevelUnknown   Level = "unknown"
+)
+
+// Health is the one answer to "how is it, and what now", computed here only, so
+// that every face says the same.
+type Health struct {
+	Level   Level     `json:"level"`
+	Reason  string    `json:"reason"` // a cause, a reason or a status
+	Summary string    `json:"summary"`
+	Next    string    `json:"next"`
+	Since   time.Time `json:"since,omitzero"`
+}
+
+// HealthOf says how a server is. last is its latest probe, nil when it was
+// never probed.
+func HealthOf(s *Server, last *Probe) Health {
+	switch s.State {
+	case StateRetired:
+		return Health{LevelUnknown, "retired", "Retired servers are not watched", "", s.RetiredAt}
+	case StateRegistered:
+		return registeredHealth(s)
+	case StateVerified:
+		if s.Discovery.Status == DiscoveryFailed {
+			return Health{LevelDegraded, string(s.Discovery.Reason), "The last discovery failed: " + s.Discovery.Message, "Discover it again", s.Discovery.FinishedAt}
+		}
+		switch s.Review.Status {
+		case ReviewPending:
+			return Health{LevelHealthy, "awaiting_approval", "Discovered; nothing is callable before an approval", "Review and approve it", s.Review.OpenedAt}
+		case ReviewRejected, ReviewExpired:
+			return Health{LevelHealthy, "review_" + string(s.Review.Status), "Discovered; the approval request was " + string(s.Review.Status), "Request a review to open it again", s.Review.DecidedAt}
+		case ReviewNone, ReviewApproved:
+		}
+		return Health{LevelHealthy, "verified", "Discovered; no approval is pending", "Request a review", s.Discovery.SucceededAt}
+	case StateDegraded:
+		return degradedHealth(s, last)
+	case StateActive:
+	}
+	switch {
+	case s.Discovery.Status == DiscoveryFailed:
+		return Health{LevelDegraded, string(s.Discovery.Reason), "The last discovery failed: " + s.Discovery.Message, "Discover it again", s.Discovery.FinishedAt}
+	case s.Review.Status == ReviewPending:
+		return Health{LevelHealthy, "review_pending", "Working; what changed since the approval waits for a review", "Review the changes", s.Review.OpenedAt}
+	case last == nil:
+		return Health{LevelHealthy, "never_probed", "Approved and discovered; not probed yet", "", s.LastHandshakeAt}
+	case last.Outcome == OutcomeDependency:
+		return Health{LevelUnknown, string(ReasonDependency), "The last probe could not be made: " + last.Message, "Look at our own dependencies", last.At}
+	case last.Outcome == OutcomeDeferred:
+		return Health{LevelHealthy, string(ReasonRateLimited), "Alive; it asked for fewer requests", "", last.At}
+	}
+	return Health{LevelHealthy, "ok", "Handshakes succeed", "", last.At}
+}
+
+func registeredHealth(s *Server) Health {
+	switch s.Discovery.Status {
+	case DiscoveryFailed:
+		return Health{LevelUnhealthy, string(s.Discovery.Reason), s.Discovery.Message, "Mend the server or its address; it is tried again by itself", s.Discovery.FinishedAt}
+	case DiscoveryRunning:
+		return Health{LevelUnknown, "discovering", "The first discovery is under way", "", s.CreatedAt}
+	case DiscoveryNever, DiscoverySucceeded:
+	}
+	return Health{LevelUnknown, "never_discovered", "Nobody has met this server yet", "", s.CreatedAt}
+}
+
+func degradedHealth(s *Server, last *Probe) Health {
+	cause := s.Causes.Worst()
+	h := Health{Level: LevelDegraded, Reason: string(cause), Since: s.UpdatedAt}
+	switch cause {
+	case CauseHandshake:
+		h.Level, h.Summary, h.Next = LevelUnhealthy, "Handshakes fail", "Mend the server; it recovers by itself with the next good probe"
+		if last != nil && last.Outcome == OutcomeFailed {
+			h.Reason, h.Summary, h.Since = string(last.Reason), "Handshakes fail: "+last.Message, last.At
+		}
+	case CauseSuspectEmpty:
+		h.Summary, h.Next = "The list of tools shrank suspiciously: "+s.Discovery.Message, "A second look decides; or discover it now"
+	case CauseMalformedList:
+		h.Summary, h.Next = "The server's lists cannot be read: "+s.Discovery.Message, "Mend the server; the next good list clears it"
+	case CauseCapabilityLoss:
+		h.Summary, h.Next = "The server no longer advertises what it did: "+s.Discovery.Message, "A second look decides; or discover it now"
+	case CauseServerTextChanged:
+		h.Summary, h.Next = "The server's instructions changed since they were approved", "Review and approve them"
+	case CauseQuarantined:
+		h.Level, h.Summary, h.Next = LevelUnhealthy, "Somebody quarantined this server", "Review and approve it again"
+	case CauseAuthExceptionExpired:
+		h.Summary, h.Next = "The exception for no authentication has expired", "A platform administrator approves a new one"
+	}
+	return h
+}

@@ -1,0 +1,195 @@
+package registry
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// retire ends the server. From registered and verified it is the withdrawal of
+// somebody's request (C7); a repeat is no fault (R171).
+func (r *Record) retire(g Ruling, op Operation, now time.Time) error {
+	return r.Retire(op, g.Comment, now)
+}
+
+// Retire ends the server for ever; its name is free at once.
+func (r *Record) Retire(op Operation, comment string, now time.Time) error {
+	s := &r.Server
+	if s.State == StateRetired {
+		return nil
+	}
+	note := "retired"
+	if s.State == StateRegistered || s.State == StateVerified {
+		note = "withdrawn"
+	}
+	if err := s.move(StateRetired); err != nil {
+		return err
+	}
+	s.RetiredAt = now
+	if s.Review.Status == ReviewPending {
+		s.Review.Status, s.Review.DecidedAt, s.Review.DecidedBy = ReviewNone, now, op.Actor.Subject
+	}
+	r.touch()
+	if comment != "" {
+		note += ": " + comment
+	}
+	r.note(note)
+	return nil
+}
+
+// ExpireException degrades a server whose exception's timer fired (C8). The
+// timer decides; a renewed exception makes it stale.
+func (r *Record) ExpireException(expiry time.Time, _ time.Time) error {
+	s := &r.Server
+	if !s.State.Probed() || !s.Exception.ExpiresAt.Equal(expiry) {
+		return nil
+	}
+	s.Causes = s.Causes.With(CauseAuthExceptionExpired)
+	r.touch()
+	r.note("the exception for no authentication expired")
+	if s.Review.Status != ReviewPending {
+		s.openReview(System("expiry").Subject, expiry)
+	}
+	return s.settle()
+}
+
+// SetEnabled sets an administrator's switch of one tool (R62, R63).
+func (r *Record) SetEnabled(toolName string, enabled bool) error {
+	s := &r.Server
+	if s.State == StateRetired {
+		return Errorf(ReasonServerRetired, "server %s is retired", s.Name)
+	}
+	tool := r.Tools[toolName]
+	if tool == nil {
+		return Errorf(ReasonToolNotFound, "server %s has no tool %q", s.Name, toolName)
+	}
+	if tool.Enabled == enabled {
+		return nil
+	}
+	tool.Enabled = enabled
+	r.changes.Tools[toolName] = true
+	r.touch()
+	if enabled {
+		r.note("enabled " + tool.ToolID)
+	} else {
+		r.note("disabled " + tool.ToolID)
+	}
+	return nil
+}
+
+// Edit is a change of what people say about a server. A nil field stays.
+type Edit struct {
+	Etag                string             `json:"etag,omitempty"`
+	Description         *string            `json:"description,omitempty"`
+	Owner               *string            `json:"owner,omitempty"`
+	Labels              *map[string]string `json:"labels,omitempty"`
+	ProductVersion      *string            `json:"productVersion,omitempty"`
+	GovernancePolicyRef *string            `json:"governancePolicyRef,omitempty"`
+	URL                 *string            `json:"url,omitempty"`         // another target
+	DialAddress         *string            `json:"dialAddress,omitempty"` // another target
+}
+
+// Check says everything that is wrong with an edit.
+func (e Edit) Check() error {
+	bad := Errorf(ReasonInvalidArgument, "the update is not valid")
+	var labels map[string]string
+	if e.Labels != nil {
+		labels = *e.Labels
+	}
+	checkDetails(bad, deref(e.Description), deref(e.Owner), deref(e.ProductVersion), labels)
+	if e.GovernancePolicyRef != nil && *e.GovernancePolicyRef != PolicyDefault {
+		bad.WithField("governance_policy_ref", "no such policy bundle; there is %q", PolicyDefault)
+	}
+	if e.URL != nil {
+		if err := CheckEndpoint(*e.URL); err != nil {
+			if ReasonOf(err) == ReasonSecretInRequest {
+				return err
+			}
+			bad.WithField("endpoint_url", "%s", err.Error())
+		}
+	}
+	if e.DialAddress != nil {
+		if err := CheckDialAddress(*e.DialAddress); err != nil {
+			bad.WithField("dial_address", "%s", err.Error())
+		}
+	}
+	if len(bad.Fields) > 0 {
+		return bad
+	}
+	return nil
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// Edit applies an edit. current is the connection that the server has pinned;
+// when the target changes the new version of it is returned, to be written.
+// Taking another target unbinds every tool of the server (C10).
+func (r *Record) Edit(e Edit, current Connection, op Operation, now time.Time) (*Connection, error) {
+	s := &r.Server
+	if s.State == StateRetired {
+		return nil, Errorf(ReasonServerRetired, "server %s is retired", s.Name)
+	}
+	if err := CheckEtag(e.Etag, s.Version); err != nil {
+		return nil, err
+	}
+	if err := e.Check(); err != nil {
+		return nil, err
+	}
+	var fields []string
+	set := func(name string, to *string, field *string) {
+		if to != nil && *to != *field {
+			*field = *to
+			fields = append(fields, name)
+		}
+	}
+	set("description", e.Description, &s.Description)
+	set("owner", e.Owner, &s.Owner)
+	set("product_version", e.ProductVersion, &s.ProductVersion)
+	set("governance_policy_ref", e.GovernancePolicyRef, &s.GovernancePolicyRef)
+	if e.Labels != nil {
+		s.Labels = *e.Labels
+		fields = append(fields, "labels")
+	}
+	next := current
+	set("endpoint_url", e.URL, &next.URL)
+	set("dial_address", e.DialAddress, &next.DialAddress)
+	if len(fields) == 0 {
+		return nil, nil
+	}
+	r.touch()
+	r.note("edited " + strings.Join(fields, ", "))
+	if next == current {
+		return nil, nil
+	}
+	next.Version, next.CreatedAt, next.CreatedBy = current.Version+1, now, op.Actor.Subject
+	s.EndpointRef = ConnectionRef(next.Name, next.Version)
+	s.TargetDigest = next.Target(s.Transport, s.Authentication).Digest()
+	if s.Direction == DirectionExposed {
+		s.ExposedURL = next.URL
+	}
+	for _, name := range sortedKeys(r.Bindings) {
+		r.unbind(name, ReasonTargetChanged)
+	}
+	if s.Review.Status == ReviewPending {
+		// What was asked about is no more; the discovery that follows asks anew.
+		s.Review.Status, s.Review.DecidedAt, s.Review.DecidedBy = ReviewNone, now, op.Actor.Subject
+	}
+	return &next, nil
+}
+
+// Retargets says whether an edit asks for another target.
+func (e Edit) Retargets() bool { return e.URL != nil || e.DialAddress != nil }
+
+// MarkDiscovering notes that a discovery runs.
+func (r *Record) MarkDiscovering(number int64, by string) {
+	r.Server.Discovery.Number, r.Server.Discovery.Status, r.Server.Discovery.RequestedBy = number, DiscoveryRunning, by
+	r.observe()
+}
+
+// Advertises says whether the server offers a kind of list.
+func (s *Server) Advertises(kind string) bool { return slices.Contains(s.Kinds, kind) }

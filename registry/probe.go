@@ -1,0 +1,87 @@
+package registry
+
+import "time"
+
+// Outcome is what one probe window said of one server (R141–R146).
+type Outcome string
+
+// The outcomes.
+const (
+	OutcomeOK         Outcome = "ok"
+	OutcomeFailed     Outcome = "failed"           // the handshake failed in every attempt of the window
+	OutcomeListFault  Outcome = "list_fault"       // the handshake is fine, the tools list is not
+	OutcomeDependency Outcome = "dependency_error" // our own side is away: says nothing about the server
+	OutcomeDeferred   Outcome = "deferred"         // the server asked for patience (429): changes nothing
+)
+
+// Probe is one server in one window.
+type Probe struct {
+	TenantID        string        `json:"tenantId" bun:"tenant_id"`
+	ServerID        string        `json:"serverId" bun:"server_id,pk"`
+	Window          time.Time     `json:"window" bun:"probe_window,pk"`
+	Outcome         Outcome       `json:"outcome" bun:"outcome"`
+	Reason          Reason        `json:"reason" bun:"reason"`
+	Message         string        `json:"message" bun:"message"`
+	Attempts        int           `json:"attempts" bun:"attempts"`
+	ProtocolVersion string        `json:"protocolVersion" bun:"protocol_version"`
+	TargetDigest    string        `json:"targetDigest" bun:"target_digest"` // that it was seen under
+	ToolsDigest     string        `json:"toolsDigest" bun:"tools_digest"`
+	Duration        time.Duration `json:"duration" bun:"duration_ns"`
+	At              time.Time     `json:"at" bun:"probed_at"`
+}
+
+// Changes says whether the probe tells the server something new; only then is
+// its workflow bothered.
+func (p Probe) Changes(s *Server) bool {
+	if !s.State.Probed() || p.TargetDigest != s.TargetDigest {
+		return false
+	}
+	switch p.Outcome {
+	case OutcomeFailed:
+		return !s.Causes.Has(CauseHandshake)
+	case OutcomeListFault:
+		return s.Causes.Has(CauseHandshake) || !s.Causes.Has(CauseMalformedList)
+	case OutcomeOK:
+		return s.Causes.Has(CauseHandshake) || p.WantsDiscovery(s)
+	case OutcomeDependency, OutcomeDeferred:
+		return false
+	}
+	return false
+}
+
+// WantsDiscovery says whether a good probe saw something that a discovery has
+// to look at (C1, R41): another list, or any list while a cause stands that
+// only a discovery clears.
+func (p Probe) WantsDiscovery(s *Server) bool {
+	return p.Outcome == OutcomeOK && s.State.Probed() && p.TargetDigest == s.TargetDigest &&
+		(p.ToolsDigest != s.ToolsDigest || s.Causes.NeedsDiscovery())
+}
+
+// Probed applies a probe's outcome: it may take callability away, and give back
+// only what the cause handshake took (R148, C3).
+func (r *Record) Probed(p Probe) error {
+	s := &r.Server
+	if !s.State.Probed() || p.TargetDigest != s.TargetDigest {
+		r.note("probe dropped: stale")
+		return nil
+	}
+	switch p.Outcome {
+	case OutcomeFailed:
+		s.Causes = s.Causes.With(CauseHandshake)
+	case OutcomeListFault:
+		s.Causes = s.Causes.Without(CauseHandshake).With(CauseMalformedList)
+	case OutcomeOK:
+		s.Causes = s.Causes.Without(CauseHandshake)
+	case OutcomeDependency, OutcomeDeferred:
+		return nil
+	}
+	if p.Outcome != OutcomeFailed {
+		s.LastHandshakeAt = p.At
+		if p.ProtocolVersion != "" {
+			s.ProtocolVersion = p.ProtocolVersion
+		}
+	}
+	r.observe()
+	r.note("probe: " + string(p.Outcome))
+	return s.settle()
+}

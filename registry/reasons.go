@@ -1,0 +1,207 @@
+package registry
+
+// Reason is a stable lower_snake code: in errors, denials, health, quarantine,
+// probe outcomes and events. Reasons are API: never renamed, never reused.
+type Reason string
+
+// Requests.
+const (
+	ReasonInternal                Reason = "internal"
+	ReasonInvalidArgument         Reason = "invalid_argument"
+	ReasonIdempotencyKeyRequired  Reason = "idempotency_key_required"
+	ReasonIdempotencyKeyReused    Reason = "idempotency_key_reused"
+	ReasonInvalidPageToken        Reason = "invalid_page_token"
+	ReasonInvalidFilter           Reason = "invalid_filter"
+	ReasonInvalidOrder            Reason = "invalid_order_by"
+	ReasonUnknownField            Reason = "unknown_field"
+	ReasonBodyTooLarge            Reason = "body_too_large"
+	ReasonUnauthenticated         Reason = "unauthenticated"
+	ReasonPermissionDenied        Reason = "permission_denied"
+	ReasonServerNotFound          Reason = "server_not_found"
+	ReasonServerExists            Reason = "server_already_exists"
+	ReasonStaleEtag               Reason = "stale_etag"
+	ReasonSuperseded              Reason = "superseded"
+	ReasonAlreadyDecided          Reason = "already_decided"
+	ReasonNothingToReview         Reason = "nothing_to_review"
+	ReasonNothingDiscovered       Reason = "nothing_discovered"
+	ReasonUnknownTool             Reason = "unknown_tool"
+	ReasonUnknownResource         Reason = "unknown_resource"
+	ReasonUnknownPrompt           Reason = "unknown_prompt"
+	ReasonUnknownPolicy           Reason = "unknown_policy"
+	ReasonToolQuarantined         Reason = "tool_quarantined"
+	ReasonDescriptorNotPublished  Reason = "descriptor_not_published"
+	ReasonDescriptorClassMismatch Reason = "descriptor_class_mismatch"
+	ReasonIllegalTransition       Reason = "illegal_transition"
+	ReasonNoneExceptionForbidden  Reason = "none_exception_forbidden"
+	ReasonExceptionRequired       Reason = "exception_required"
+	ReasonExceptionExpiry         Reason = "exception_expiry_invalid"
+	ReasonSecretInRequest         Reason = "secret_in_request"
+	ReasonTransportUnsupported    Reason = "transport_unsupported"
+	ReasonUnsignedSignal          Reason = "unsigned_signal"
+	ReasonMalformedSignal         Reason = "malformed_signal"
+	ReasonConflictingWrite        Reason = "conflicting_write"
+	ReasonBusy                    Reason = "busy"
+	ReasonDependency              Reason = "dependency_error"
+	ReasonDeadline                Reason = "deadline_exceeded"
+	ReasonSchemaNewer             Reason = "schema_newer"
+	ReasonSchemaOlder             Reason = "schema_older"
+	ReasonServerClosing           Reason = "server_closing"
+)
+
+// Denials, in the order in which resolve reports them (requirements.md,
+// Appendix B; R72).
+const (
+	ReasonToolNotFound         Reason = "tool_not_found"
+	ReasonProviderDisabled     Reason = "tool_provider_disabled"
+	ReasonServerRetired        Reason = "server_retired"
+	ReasonAuthExceptionExpired Reason = "auth_exception_expired"
+	ReasonServerQuarantined    Reason = "server_quarantined"
+	ReasonServerDegraded       Reason = "server_degraded"
+	ReasonServerNotActive      Reason = "server_not_active"
+	ReasonToolDisabled         Reason = "tool_disabled"
+	ReasonToolUnavailable      Reason = "tool_unavailable"
+	ReasonApprovalExpired      Reason = "approval_expired"
+	ReasonSchemaChanged        Reason = "schema_changed"
+	ReasonToolUnbound          Reason = "tool_unbound"
+	ReasonNotAssigned          Reason = "not_assigned"
+	ReasonPolicyDenied         Reason = "policy_denied"
+)
+
+// What a handshake, a discovery or a probe can meet.
+const (
+	ReasonUnreachable        Reason = "unreachable"
+	ReasonDNS                Reason = "dns"
+	ReasonTLS                Reason = "tls"
+	ReasonTimeout            Reason = "timeout"
+	ReasonNotMCP             Reason = "not_mcp"
+	ReasonRedirected         Reason = "redirected"
+	ReasonAuthRequired       Reason = "auth_required"
+	ReasonForbidden          Reason = "forbidden"
+	ReasonRateLimited        Reason = "rate_limited"
+	ReasonUnsupportedVersion Reason = "unsupported_version"
+	ReasonProtocolError      Reason = "protocol_error"
+	ReasonTooLarge           Reason = "too_large"
+	ReasonTooMany            Reason = "too_many"
+	ReasonCursorLoop         Reason = "cursor_loop"
+	ReasonListFailed         Reason = "list_failed"
+	ReasonMalformedList      Reason = "malformed_list"
+	ReasonBlockedAddress     Reason = "blocked_address"
+)
+
+// Verdicts on one tool: it is visible and never bindable.
+const (
+	ReasonDuplicateName  Reason = "duplicate_name"
+	ReasonInvalidSchema  Reason = "invalid_schema"
+	ReasonUnsafeName     Reason = "unsafe_name"
+	ReasonTooDeep        Reason = "too_deep"
+	ReasonMalformedField Reason = "malformed_field"
+	ReasonAmbiguousKeys  Reason = "ambiguous_keys"
+	ReasonIDCollision    Reason = "id_collision"
+)
+
+// What unbound a tool.
+const (
+	ReasonTargetChanged Reason = "target_changed"
+)
+
+// reasons says for each reason which code it travels under and what it means.
+// docs/reasons.md is generated from this table.
+var reasons = map[Reason]struct {
+	code  Code
+	means string
+}{
+	ReasonInternal:                {CodeInternal, "something failed on our side; the id in the answer is in the log"},
+	ReasonInvalidArgument:         {CodeInvalid, "a field of the request is missing or wrong; the answer names it"},
+	ReasonIdempotencyKeyRequired:  {CodeInvalid, "Register and Discover need an Idempotency-Key header"},
+	ReasonIdempotencyKeyReused:    {CodeKeyReused, "the idempotency key was used before with another body"},
+	ReasonInvalidPageToken:        {CodeInvalid, "the page token is damaged or belongs to another list"},
+	ReasonInvalidFilter:           {CodeInvalid, "the filter cannot be read"},
+	ReasonInvalidOrder:            {CodeInvalid, "order_by names no sortable field"},
+	ReasonUnknownField:            {CodeInvalid, "the request has a field that does not exist"},
+	ReasonBodyTooLarge:            {CodeInvalid, "the request body is larger than the limit"},
+	ReasonUnauthenticated:         {CodeUnauthenticated, "no bearer token, or one that is not known"},
+	ReasonPermissionDenied:        {CodeForbidden, "the principal lacks a role or scope for this call"},
+	ReasonServerNotFound:          {CodeNotFound, "the tenant has no such server"},
+	ReasonServerExists:            {CodeAlreadyExists, "a live server of the tenant has this name"},
+	ReasonStaleEtag:               {CodeAborted, "the server changed since the etag was read"},
+	ReasonSuperseded:              {CodeAborted, "the decision names a digest that is no longer under review"},
+	ReasonAlreadyDecided:          {CodeAborted, "this digest was decided already"},
+	ReasonNothingToReview:         {CodePrecondition, "no approval is pending"},
+	ReasonNothingDiscovered:       {CodePrecondition, "the server was never discovered"},
+	ReasonUnknownTool:             {CodeInvalid, "the approval names a tool that the server does not offer"},
+	ReasonUnknownResource:         {CodeInvalid, "the approval names a resource that the server does not offer"},
+	ReasonUnknownPrompt:           {CodeInvalid, "the approval names a prompt that the server does not offer"},
+	ReasonUnknownPolicy:           {CodeInvalid, "the governance policy bundle does not exist"},
+	ReasonToolQuarantined:         {CodePrecondition, "the tool's definition is faulty, so it cannot be bound"},
+	ReasonDescriptorNotPublished:  {CodePrecondition, "the named descriptor version is not published"},
+	ReasonDescriptorClassMismatch: {CodePrecondition, "the named descriptor has another side-effect class"},
+	ReasonIllegalTransition:       {CodePrecondition, "the server's state does not allow this step"},
+	ReasonNoneExceptionForbidden:  {CodePrecondition, "this installation does not allow servers without authentication"},
+	ReasonExceptionRequired:       {CodePrecondition, "a server without authentication needs an exception: a platform administrator, a reason and an expiry"},
+	ReasonExceptionExpiry:         {CodeInvalid, "the exception's expiry is missing or not in the future"},
+	ReasonSecretInRequest:         {CodeInvalid, "the request holds what looks like a credential; secrets are references only"},
+	ReasonTransportUnsupported:    {CodePrecondition, "this installation cannot reach servers of this transport"},
+	ReasonUnsignedSignal:          {CodeForbidden, "a decision arrived as a signal without a decision token"},
+	ReasonMalformedSignal:         {CodeInvalid, "a decision arrived as a signal that cannot be read"},
+	ReasonConflictingWrite:        {CodeAborted, "two writes met; the other one won"},
+	ReasonBusy:                    {CodeExhausted, "too many changes of this server are under way"},
+	ReasonDependency:              {CodeUnavailable, "a part that this needs (database, Temporal, secret store) is away"},
+	ReasonDeadline:                {CodeDeadline, "the caller's time ran out; the work may go on"},
+	ReasonSchemaNewer:             {CodePrecondition, "the database was migrated by a newer version"},
+	ReasonSchemaOlder:             {CodePrecondition, "the database needs `countersign migrate up`"},
+	ReasonServerClosing:           {CodeUnavailable, "the retired server's workflow is ending; at once again"},
+
+	ReasonToolNotFound:         {CodeNotFound, "the tenant has no tool of this id"},
+	ReasonProviderDisabled:     {CodePrecondition, "the tool's provider is disabled"},
+	ReasonServerRetired:        {CodePrecondition, "the server is retired"},
+	ReasonAuthExceptionExpired: {CodePrecondition, "the exception that allows no authentication has expired"},
+	ReasonServerQuarantined:    {CodePrecondition, "somebody quarantined the server"},
+	ReasonServerDegraded:       {CodePrecondition, "the server is degraded"},
+	ReasonServerNotActive:      {CodePrecondition, "the server is not active yet"},
+	ReasonToolDisabled:         {CodePrecondition, "an administrator has not enabled the tool"},
+	ReasonToolUnavailable:      {CodePrecondition, "the server does not offer the tool now, or offers it broken"},
+	ReasonApprovalExpired:      {CodePrecondition, "the approval has expired"},
+	ReasonSchemaChanged:        {CodePrecondition, "the tool or its target changed since it was approved"},
+	ReasonToolUnbound:          {CodePrecondition, "the tool was never approved"},
+	ReasonNotAssigned:          {CodePrecondition, "the agent does not have this tool"},
+	ReasonPolicyDenied:         {CodePrecondition, "the governance policy refuses"},
+
+	ReasonUnreachable:        {CodeRemote, "no connection to the server"},
+	ReasonDNS:                {CodeRemote, "the server's name does not resolve"},
+	ReasonTLS:                {CodeRemotePermanent, "the server's certificate is not acceptable"},
+	ReasonTimeout:            {CodeRemote, "the server did not answer in time"},
+	ReasonNotMCP:             {CodeRemotePermanent, "something answers there, but not an MCP server"},
+	ReasonRedirected:         {CodeRemotePermanent, "the server points elsewhere; redirects are not followed"},
+	ReasonAuthRequired:       {CodeRemotePermanent, "the server wants credentials (it is alive)"},
+	ReasonForbidden:          {CodeRemotePermanent, "the server refuses these credentials"},
+	ReasonRateLimited:        {CodeRemote, "the server asks to come back later"},
+	ReasonUnsupportedVersion: {CodeRemotePermanent, "no protocol version in common"},
+	ReasonProtocolError:      {CodeRemotePermanent, "the server breaks the protocol"},
+	ReasonTooLarge:           {CodeRemotePermanent, "an answer or a tool is larger than the limit"},
+	ReasonTooMany:            {CodeRemotePermanent, "the server offers more pages or items than the limit"},
+	ReasonCursorLoop:         {CodeRemotePermanent, "the server's pages never end"},
+	ReasonListFailed:         {CodeRemote, "the handshake is fine, but a list is not to be had"},
+	ReasonMalformedList:      {CodeRemotePermanent, "a list is missing, null, no array, or holds an element that is no object or has no name"},
+	ReasonBlockedAddress:     {CodeRemotePermanent, "the outbound guard forbids the server's address"},
+
+	ReasonDuplicateName:  {CodePrecondition, "two tools of the server have this name"},
+	ReasonInvalidSchema:  {CodePrecondition, "the tool's input schema is not an object schema"},
+	ReasonUnsafeName:     {CodePrecondition, "the tool's name has characters outside the allowed set"},
+	ReasonTooDeep:        {CodePrecondition, "the tool's definition is nested too deeply"},
+	ReasonMalformedField: {CodePrecondition, "a field of the tool has the wrong type or an unusable value"},
+	ReasonAmbiguousKeys:  {CodePrecondition, "the tool's definition has a key twice, or twice but for case"},
+	ReasonIDCollision:    {CodePrecondition, "the tool's id belongs to another tool of the tenant"},
+
+	ReasonTargetChanged: {CodePrecondition, "the server is reached elsewhere or as somebody else than approved"},
+}
+
+// Code is the error code that the reason travels under.
+func (r Reason) Code() Code {
+	if row, ok := reasons[r]; ok {
+		return row.code
+	}
+	return CodeInternal
+}
+
+// Means is one sentence for people.
+func (r Reason) Means() string { return reasons[r].means }

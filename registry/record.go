@@ -1,0 +1,105 @@
+package registry
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Record is a server with everything of it that one change can touch. A change
+// is a method that decides and mutates in memory; the database loads a Record
+// under lock, applies one change and writes what it marked, with the audit and
+// outbox rows, in one transaction (R7).
+type Record struct {
+	Server      Server
+	Tools       map[string]*Tool            // by external id
+	Bindings    map[string]*ToolBinding     // by tool name
+	Resources   map[string]*ResourceBinding // by URI
+	Prompts     map[string]*PromptBinding   // by name
+	Descriptors map[string][]Descriptor     // by descriptor id: those of the tools, and those an approval names
+
+	// Taken says whether a canonical tool id already belongs to another server
+	// of the tenant. nil means none does.
+	Taken func(toolID string) bool
+
+	changes Changes
+	before  State
+}
+
+// Changes is what a change marked to be written.
+type Changes struct {
+	Server      bool // the server's row differs
+	Bump        bool // the row version moves
+	Tools       map[string]bool
+	Bindings    map[string]bool
+	Resources   map[string]bool
+	Prompts     map[string]bool
+	Descriptors []Descriptor
+	Decision    *Decision
+	Events      []Event
+	Note        string // for the audit row: what happened, in short
+}
+
+// Begin makes the record ready for one change.
+func (r *Record) Begin() {
+	r.before = r.Server.State
+	r.changes = Changes{
+		Tools: map[string]bool{}, Bindings: map[string]bool{}, Resources: map[string]bool{}, Prompts: map[string]bool{},
+	}
+	if r.Tools == nil {
+		r.Tools = map[string]*Tool{}
+	}
+	if r.Bindings == nil {
+		r.Bindings = map[string]*ToolBinding{}
+	}
+	if r.Resources == nil {
+		r.Resources = map[string]*ResourceBinding{}
+	}
+	if r.Prompts == nil {
+		r.Prompts = map[string]*PromptBinding{}
+	}
+}
+
+// Done closes the change: the version moves if it should, a change of state is
+// one event however it came about (R145), and what was marked is returned.
+func (r *Record) Done(now time.Time) Changes {
+	if r.Server.State != r.before {
+		r.changes.Server = true
+		r.emit(EventServerStateChanged, ServerStateChanged{
+			ServerID: r.Server.ServerID, TenantID: r.Server.TenantID, FromState: r.before, ToState: r.Server.State,
+		})
+	}
+	if r.changes.Bump {
+		r.changes.Server = true
+		r.Server.Version++
+	}
+	if r.changes.Server {
+		r.Server.UpdatedAt = now
+	}
+	return r.changes
+}
+
+func (r *Record) emit(kind EventType, payload any) {
+	r.changes.Events = append(r.changes.Events, Event{kind, payload})
+}
+
+func (r *Record) note(s string) { r.changes.Note = s }
+
+// touch marks the server's row as changed by somebody: the version moves.
+func (r *Record) touch() { r.changes.Server, r.changes.Bump = true, true }
+
+// observe marks the server's row as changed by what was seen: it is written,
+// and the version stays.
+func (r *Record) observe() { r.changes.Server = true }
+
+// unbind takes a binding away and says why.
+func (r *Record) unbind(name string, why Reason) {
+	if b := r.Bindings[name]; b != nil && b.Bound {
+		b.Bound, b.UnboundBy = false, why
+		r.changes.Bindings[name] = true
+	}
+}
+
+// sortedKeys keeps every walk over a map in one order, so that two runs of a
+// change do the same.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,148 @@
+package registry
+
+import (
+	"fmt"
+	"time"
+)
+
+// Registration is what somebody asks to register (R9, R10).
+type Registration struct {
+	TenantID            string            `json:"tenantId"`
+	ServerID            string            `json:"serverId"` // made by the caller, so that a repeat names the same server
+	Name                string            `json:"name"`
+	Direction           Direction         `json:"direction"`
+	Transport           Transport         `json:"transport"`
+	URL                 string            `json:"url"`
+	DialAddress         string            `json:"dialAddress,omitempty"`
+	Authentication      Authentication    `json:"authentication"`
+	ExceptionReason     string            `json:"exceptionReason,omitempty"`
+	GovernancePolicyRef string            `json:"governancePolicyRef"`
+	ProtocolVersion     string            `json:"protocolVersion"`
+	ReleaseID           string            `json:"releaseId,omitempty"`
+	Description         string            `json:"description,omitempty"`
+	Owner               string            `json:"owner,omitempty"`
+	Labels              map[string]string `json:"labels,omitempty"`
+	ProductVersion      string            `json:"productVersion,omitempty"`
+}
+
+// PolicyDefault is the built-in governance policy bundle.
+const PolicyDefault = "default"
+
+// Installation holds the options of this installation that decide what may be
+// registered.
+type Installation struct {
+	AllowNoneExceptions bool // AllowNoneAuthenticationExceptions (R23); not reloadable
+}
+
+// Check says everything that is wrong with a registration, before anything is
+// written or dialled. Rules that the API's schema can say are there as well.
+func (g Registration) Check(inst Installation) error {
+	e := Errorf(ReasonInvalidArgument, "the registration is not valid")
+	if !ValidName(g.Name) {
+		e.WithField("name", "must be 1 to 63 of a-z, 0-9, '_' and '-', beginning and ending with a letter or digit")
+	}
+	if g.Direction != DirectionConsumed && g.Direction != DirectionExposed {
+		e.WithField("direction", "must be consumed or exposed")
+	}
+	switch g.Transport {
+	case TransportStreamableHTTP:
+		if err := CheckEndpoint(g.URL); err != nil {
+			if ReasonOf(err) == ReasonSecretInRequest {
+				return err
+			}
+			e.WithField("endpoint_url", "%s", err.Error())
+		}
+		if err := CheckDialAddress(g.DialAddress); err != nil {
+			e.WithField("dial_address", "%s", err.Error())
+		}
+	case TransportStdio:
+		return Errorf(ReasonTransportUnsupported, "servers of transport stdio cannot be registered in this version").
+			WithNext("register the server by its streamable HTTP endpoint")
+	default:
+		e.WithField("transport", "must be streamable_http")
+	}
+	switch g.Authentication {
+	case AuthOAuth2, AuthWorkloadIdentity:
+		if g.ExceptionReason != "" {
+			e.WithField("exception_reason", "is only for authentication none_exception")
+		}
+	case AuthNoneException:
+		if !inst.AllowNoneExceptions {
+			return Errorf(ReasonNoneExceptionForbidden, "this installation does not accept servers without authentication").
+				WithNext("protect the server, or ask the operator to set allow_none_authentication_exceptions")
+		}
+		if g.ExceptionReason == "" || len(g.ExceptionReason) > MaxReasonLength {
+			e.WithField("exception_reason", "authentication none_exception needs a reason of 1 to %d bytes", MaxReasonLength)
+		}
+	default:
+		e.WithField("authentication", "must be oauth2_protected_resource, workload_identity or none_exception")
+	}
+	if g.GovernancePolicyRef != PolicyDefault {
+		e.WithField("governance_policy_ref", "no such policy bundle; there is %q", PolicyDefault)
+	}
+	if g.ProtocolVersion == "" {
+		e.WithField("protocol_version", "is required")
+	}
+	checkDetails(e, g.Description, g.Owner, g.ProductVersion, g.Labels)
+	if len(e.Fields) > 0 {
+		return e
+	}
+	return nil
+}
+
+func checkDetails(e *Error, description, owner, product string, labels map[string]string) {
+	if len(description) > MaxDescriptionLength {
+		e.WithField("description", "longer than %d bytes", MaxDescriptionLength)
+	}
+	if len(owner) > MaxLabelValueLength {
+		e.WithField("owner", "longer than %d bytes", MaxLabelValueLength)
+	}
+	if len(product) > MaxLabelValueLength {
+		e.WithField("product_version", "longer than %d bytes", MaxLabelValueLength)
+	}
+	if len(labels) > MaxLabels {
+		e.WithField("labels", "more than %d", MaxLabels)
+	}
+	for _, key := range sortedKeys(labels) {
+		if !labelPattern.MatchString(key) {
+			e.WithField(fmt.Sprintf("labels[%q]", key), "the key must be 1 to %d of A-Z, a-z, 0-9, '.', '_', '/' and '-'", MaxLabelKeyLength)
+		}
+		if len(labels[key]) > MaxLabelValueLength {
+			e.WithField(fmt.Sprintf("labels[%q]", key), "the value is longer than %d bytes", MaxLabelValueLength)
+		}
+	}
+}
+
+// Registered makes the record of a new server, its provider and its connection.
+// It lands in registered, whatever a handshake will say (R5).
+func Registered(g Registration, actor Actor, now time.Time) (*Record, Provider, Connection) {
+	connection := Connection{
+		TenantID: g.TenantID, Name: g.ServerID, Version: 1, URL: g.URL, DialAddress: g.DialAddress,
+		Authentication: g.Authentication, CreatedAt: now, CreatedBy: actor.Subject,
+	}
+	provider := Provider{
+		TenantID: g.TenantID, ProviderID: "prv_" + trimID(g.ServerID), Name: g.Name, Family: FamilyMCP, Enabled: true, CreatedAt: now,
+	}
+	r := &Record{Server: Server{
+		ServerID: g.ServerID, TenantID: g.TenantID, Name: g.Name, Direction: g.Direction, Transport: g.Transport,
+		Authentication: g.Authentication, GovernancePolicyRef: g.GovernancePolicyRef, ProtocolVersion: g.ProtocolVersion,
+		State: StateRegistered, ReleaseID: g.ReleaseID, ProviderID: provider.ProviderID, Description: g.Description,
+		Owner: g.Owner, Labels: g.Labels, ProductVersion: g.ProductVersion,
+		TargetDigest: connection.Target(g.Transport, g.Authentication).Digest(),
+		Exception:    Exception{Reason: g.ExceptionReason},
+		Discovery:    DiscoveryRun{Status: DiscoveryNever, RequestedBy: actor.Subject},
+		Review:       Review{Status: ReviewNone},
+		CreatedAt:    now, CreatedBy: actor.Subject,
+	}}
+	if g.Direction == DirectionExposed {
+		r.Server.ExposedURL = g.URL
+	}
+	r.Server.EndpointRef = ConnectionRef(connection.Name, connection.Version)
+	r.Begin()
+	r.touch()
+	r.note("registered")
+	r.emit(EventServerRegistered, ServerRegistered{
+		ServerID: g.ServerID, TenantID: g.TenantID, Direction: g.Direction, Transport: g.Transport, Authentication: g.Authentication,
+	})
+	return r, provider, connection
+}

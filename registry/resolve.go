@@ -1,0 +1,75 @@
+package registry
+
+import "time"
+
+// ResolveFacts is all that decides whether a tool may be called, as committed
+// now.
+type ResolveFacts struct {
+	Tool            *Tool // nil: the tenant has none of this id
+	Server          *Server
+	ProviderEnabled bool
+	Binding         *ToolBinding // nil: never approved
+	Now             time.Time    // the database's clock
+}
+
+// Denial is why a tool may not be called. A denial is an answer.
+type Denial struct {
+	Reason Reason `json:"reason"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// conditions are R70's, in the order in which a denial is reported (Appendix
+// B, R72): the first that does not hold is the answer.
+var conditions = []struct {
+	reason Reason
+	denies func(f *ResolveFacts) bool
+	detail func(f *ResolveFacts) string
+}{
+	{ReasonToolNotFound, func(f *ResolveFacts) bool { return f.Tool == nil || f.Server == nil }, nil},
+	{ReasonProviderDisabled, func(f *ResolveFacts) bool { return !f.ProviderEnabled }, nil},
+	{ReasonServerRetired, func(f *ResolveFacts) bool { return f.Server.State == StateRetired }, nil},
+	{ReasonAuthExceptionExpired, func(f *ResolveFacts) bool {
+		return f.Server.Causes.Has(CauseAuthExceptionExpired) || f.Server.Exception.Expired(f.Now)
+	}, nil},
+	{ReasonServerQuarantined, func(f *ResolveFacts) bool { return f.Server.Causes.Has(CauseQuarantined) }, nil},
+	{ReasonServerDegraded, func(f *ResolveFacts) bool { return f.Server.State == StateDegraded },
+		func(f *ResolveFacts) string { return string(f.Server.Causes.Worst()) }},
+	{ReasonServerNotActive, func(f *ResolveFacts) bool { return f.Server.State != StateActive },
+		func(f *ResolveFacts) string { return string(f.Server.State) }},
+	{ReasonToolDisabled, func(f *ResolveFacts) bool { return !f.Tool.Enabled }, nil},
+	{ReasonToolUnavailable, func(f *ResolveFacts) bool { return !f.Tool.Available },
+		func(f *ResolveFacts) string {
+			if f.Tool.Verdict != "" {
+				return string(f.Tool.Verdict)
+			}
+			return "not offered since " + f.Tool.LastSeenAt.UTC().Format(time.RFC3339)
+		}},
+	{ReasonSchemaChanged, func(f *ResolveFacts) bool {
+		return f.Binding != nil && (!f.Binding.Bound || !f.Binding.Holds(f.Tool.Digests, f.Server.TargetDigest))
+	}, func(f *ResolveFacts) string { return string(f.Binding.UnboundBy) }},
+	{ReasonToolUnbound, func(f *ResolveFacts) bool { return f.Binding == nil || !f.Binding.DeclaredClass.Valid() }, nil},
+}
+
+// Resolve says whether the tool may be called: nil, or the one reason why not.
+func Resolve(f ResolveFacts) *Denial {
+	for _, c := range conditions {
+		if !c.denies(&f) {
+			continue
+		}
+		d := &Denial{Reason: c.reason}
+		if c.detail != nil {
+			d.Detail = c.detail(&f)
+		}
+		return d
+	}
+	return nil
+}
+
+// DenialOrder lists the reasons in the order in which they are reported.
+func DenialOrder() []Reason {
+	out := make([]Reason, len(conditions))
+	for i, c := range conditions {
+		out[i] = c.reason
+	}
+	return out
+}

@@ -1,0 +1,91 @@
+package registry
+
+import (
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// Target is where a server is reached and as whom. Its digest is part of every
+// approval: another target unbinds everything (C10).
+type Target struct {
+	Transport      Transport      `json:"transport"`
+	URL            string         `json:"url,omitempty"`
+	DialAddress    string         `json:"dialAddress,omitempty"` // host:port to connect to instead of the URL's (R32)
+	Authentication Authentication `json:"authentication"`
+	Issuer         string         `json:"issuer,omitempty"`
+	Command        []string       `json:"command,omitempty"`
+}
+
+// Digest is the target's digest.
+func (t Target) Digest() string { return digestJSON(t) }
+
+var secretName = regexp.MustCompile(`(?i)(authorization|cookie|token|secret|password|passwd|apikey|api[-_]key|access[-_]key|credential|signature|^sig$|^key$|^auth$|^pwd$)`)
+
+// CheckEndpoint says whether a URL may be an endpoint (R10, R21): absolute http
+// or https, no user-info, no fragment, nothing in the query whose name says
+// that it is a secret. Whether its address may be dialled is the outbound
+// guard's to say.
+func CheckEndpoint(raw string) error {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		// The parser's text repeats the URL, which may hold a password.
+		return Errorf(ReasonInvalidArgument, "the URL cannot be read")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return Errorf(ReasonInvalidArgument, "the URL must start with http:// or https://")
+	case u.Host == "" || u.Hostname() == "":
+		return Errorf(ReasonInvalidArgument, "the URL names no host")
+	case u.User != nil:
+		return Errorf(ReasonSecretInRequest, "the URL holds user information").
+			WithNext("leave it out; credentials are references of a connection")
+	case u.Fragment != "" || strings.Contains(raw, "#"):
+		return Errorf(ReasonInvalidArgument, "the URL has a fragment")
+	case len(raw) > 2048:
+		return Errorf(ReasonInvalidArgument, "the URL is longer than 2048 bytes")
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return Errorf(ReasonInvalidArgument, "the URL's query cannot be read")
+	}
+	for name := range query {
+		if secretName.MatchString(name) {
+			return Errorf(ReasonSecretInRequest, "the URL's query has a parameter %q, which looks like a secret", name).
+				WithNext("leave it out; credentials are references of a connection")
+		}
+	}
+	return nil
+}
+
+// LooksLikeKey says whether a path segment of the URL looks like a key: long,
+// with letters and digits mixed. It earns a warning, not a refusal (C10).
+func LooksLikeKey(raw string) bool {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return false
+	}
+	for segment := range strings.SplitSeq(u.Path, "/") {
+		if len(segment) >= 24 && strings.ContainsAny(segment, "0123456789") &&
+			strings.ContainsFunc(segment, func(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }) {
+			return true
+		}
+	}
+	return false
+}
+
+// CheckDialAddress says whether this can be a dial address: host:port with a
+// literal IP or a host name.
+func CheckDialAddress(address string) error {
+	if address == "" {
+		return nil
+	}
+	if _, err := netip.ParseAddrPort(address); err == nil {
+		return nil
+	}
+	u, err := url.Parse("http://" + address)
+	if err != nil || u.Hostname() == "" || u.Port() == "" || u.Host != address {
+		return Errorf(ReasonInvalidArgument, "the dial address must be host:port")
+	}
+	return nil
+}

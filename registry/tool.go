@@ -1,0 +1,137 @@
+package registry
+
+import "time"
+
+// Tool is one row of the catalog: discovered once, never deleted. Enabled,
+// Available and Bound (of its binding) are three independent facts (R61, C4).
+type Tool struct {
+	TenantID   string `json:"tenantId" bun:"tenant_id,pk"`
+	ServerID   string `json:"serverId" bun:"server_id,pk"`
+	ExternalID string `json:"externalId" bun:"external_id,pk"` // the MCP tool name
+	ToolID     string `json:"toolId" bun:"tool_id"`            // canonical, unique in the tenant
+
+	Title       string `json:"title" bun:"title"`
+	Description string `json:"description" bun:"description"`
+	Definition  string `json:"definition" bun:"definition_digest"`
+	Digests     `bun:"embed:"`
+
+	Enabled   bool   `json:"enabled" bun:"enabled"`     // an administrator's; survives everything
+	Available bool   `json:"available" bun:"available"` // discovery's
+	Verdict   Reason `json:"verdict" bun:"verdict"`     // quarantined when not empty
+	Detail    string `json:"detail" bun:"detail"`
+
+	FirstSeenAt time.Time `json:"firstSeenAt" bun:"first_seen_at"`
+	LastSeenAt  time.Time `json:"lastSeenAt" bun:"last_seen_at"` // of an unavailable tool; else the server's last discovery (R51)
+}
+
+// ToolBinding ties a tool to a descriptor version with its declared class
+// (R12, R13). The digests are those that were approved.
+type ToolBinding struct {
+	TenantID      string `json:"tenantId" bun:"tenant_id,pk"`
+	ServerID      string `json:"serverId" bun:"server_id,pk"`
+	ToolName      string `json:"toolName" bun:"tool_name,pk"`
+	SchemaHash    string `json:"schemaHash" bun:"schema_hash"` // the approved contract digest
+	Text          string `json:"text" bun:"text_digest"`
+	Behaviour     string `json:"behaviour" bun:"behaviour_digest"`
+	Target        string `json:"target" bun:"target_digest"`
+	ToolID        string `json:"toolId" bun:"tool_id"`           // descriptor id
+	ToolVersion   string `json:"toolVersion" bun:"tool_version"` // descriptor version
+	DeclaredClass Class  `json:"declaredClass" bun:"declared_class"`
+	Bound         bool   `json:"bound" bun:"bound"`
+	UnboundBy     Reason `json:"unboundBy" bun:"unbound_by"` // why it is no longer bound
+	DecisionID    string `json:"decisionId" bun:"decision_id"`
+}
+
+// Holds says whether what was approved is what is there now.
+func (b ToolBinding) Holds(now Digests, target string) bool {
+	approved := Digests{Contract: b.SchemaHash, Text: b.Text, Behaviour: b.Behaviour}
+	return approved.Binds(now) && b.Target == target
+}
+
+// ResourceBinding ties a resource to a knowledge source (R15).
+type ResourceBinding struct {
+	TenantID       string `json:"tenantId" bun:"tenant_id,pk"`
+	ServerID       string `json:"serverId" bun:"server_id,pk"`
+	ResourceURI    string `json:"resourceUri" bun:"resource_uri,pk"`
+	SourceID       string `json:"sourceId" bun:"source_id"`
+	Classification string `json:"classification" bun:"classification"` // never empty
+	Scope          string `json:"scope" bun:"scope"`                   // workspace label; empty = tenant
+	Contract       string `json:"contract" bun:"contract_digest"`
+	Text           string `json:"text" bun:"text_digest"`
+	Bound          bool   `json:"bound" bun:"bound"`
+	DecisionID     string `json:"decisionId" bun:"decision_id"`
+}
+
+// PromptBinding ties a prompt to a skill or a workflow step, never to a policy
+// (R14).
+type PromptBinding struct {
+	TenantID        string `json:"tenantId" bun:"tenant_id,pk"`
+	ServerID        string `json:"serverId" bun:"server_id,pk"`
+	PromptName      string `json:"promptName" bun:"prompt_name,pk"`
+	SkillID         string `json:"skillId" bun:"skill_id"`
+	WorkflowStepRef string `json:"workflowStepRef" bun:"workflow_step_ref"`
+	Contract        string `json:"contract" bun:"contract_digest"`
+	Text            string `json:"text" bun:"text_digest"`
+	Bound           bool   `json:"bound" bun:"bound"`
+	DecisionID      string `json:"decisionId" bun:"decision_id"`
+}
+
+// DescriptorStatus is where a descriptor version stands.
+type DescriptorStatus string
+
+// The statuses.
+const (
+	DescriptorDraft      DescriptorStatus = "draft"
+	DescriptorPublished  DescriptorStatus = "published"
+	DescriptorDeprecated DescriptorStatus = "deprecated"
+)
+
+// Descriptor is an immutable version of a tool descriptor.
+type Descriptor struct {
+	TenantID     string           `json:"tenantId" bun:"tenant_id,pk"`
+	DescriptorID string           `json:"descriptorId" bun:"descriptor_id,pk"`
+	Version      int64            `json:"version" bun:"version,pk"`
+	Class        Class            `json:"class" bun:"class"`
+	Status       DescriptorStatus `json:"status" bun:"status"`
+	ServerID     string           `json:"serverId" bun:"server_id"` // that it was published for
+	SchemaHash   string           `json:"schemaHash" bun:"schema_hash"`
+	CreatedAt    time.Time        `json:"createdAt" bun:"created_at"`
+	CreatedBy    string           `json:"createdBy" bun:"created_by"`
+}
+
+// ProviderFamily is the kind of a provider (R100).
+type ProviderFamily string
+
+// The families.
+const (
+	FamilyMCP ProviderFamily = "mcp"
+	FamilyAEP ProviderFamily = "aep"
+)
+
+// Provider is a source of servers and tools; plain registration makes one of
+// the server's name (C13).
+type Provider struct {
+	TenantID   string         `json:"tenantId" bun:"tenant_id,pk"`
+	ProviderID string         `json:"providerId" bun:"provider_id,pk"`
+	Name       string         `json:"name" bun:"name"`
+	Family     ProviderFamily `json:"family" bun:"family"`
+	Enabled    bool           `json:"enabled" bun:"enabled"`
+	CreatedAt  time.Time      `json:"createdAt" bun:"created_at"`
+}
+
+// Connection is one immutable version of how an HTTP server is reached.
+type Connection struct {
+	TenantID       string         `json:"tenantId" bun:"tenant_id,pk"`
+	Name           string         `json:"name" bun:"name,pk"`
+	Version        int            `json:"version" bun:"version,pk"`
+	URL            string         `json:"url" bun:"url"`
+	DialAddress    string         `json:"dialAddress" bun:"dial_address"`
+	Authentication Authentication `json:"authentication" bun:"authentication"`
+	CreatedAt      time.Time      `json:"createdAt" bun:"created_at"`
+	CreatedBy      string         `json:"createdBy" bun:"created_by"`
+}
+
+// Target is what a connection of a server resolves to.
+func (c Connection) Target(transport Transport, auth Authentication) Target {
+	return Target{Transport: transport, URL: c.URL, DialAddress: c.DialAddress, Authentication: auth}
+}
