@@ -1,0 +1,67 @@
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+export GOTOOLCHAIN := local
+export PATH := $(CURDIR)/.cache/bin:$(CURDIR)/tools/node_modules/.bin:$(PATH)
+
+# What test, test-race and bench run on.
+PKG ?= ./...
+
+PLUGINS := $(addprefix .cache/bin/,protoc-gen-go protoc-gen-connect-go protoc-gen-openapiv3)
+GENERATED := proto api/openapi.json
+BUF := tools/node_modules/.package-lock.json
+
+.PHONY: help
+help: ## say what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: ## run everything in one process, on this machine
+	go run ./cmd/countersign-dev
+
+.PHONY: build
+build: ## build both programs into bin/
+	CGO_ENABLED=0 go build -ldflags='-s -w' -o bin/ ./cmd/countersign ./cmd/countersign-dev
+
+.PHONY: test
+test: .cache/bin/gotestsum ## run the tests; starts a Postgres for them, and installs it if there is none
+	scripts/postgres.sh gotestsum --format=pkgname-and-test-fails -- -timeout=20m $(PKG)
+
+.PHONY: test-race
+test-race: .cache/bin/gotestsum ## run the tests under the race detector
+	scripts/postgres.sh gotestsum --format=pkgname-and-test-fails -- -timeout=40m -race $(PKG)
+
+.PHONY: bench
+bench: ## run the benchmarks
+	scripts/postgres.sh go test -run='^$$' -bench=. -benchmem $(PKG)
+
+.PHONY: record
+record: ## record the workflow histories that the replay tests read
+	go test ./workflows -run=TestRecord -record
+
+.PHONY: lint
+lint: .cache/bin/golangci-lint .cache/bin/workflowcheck $(BUF) ## check style, determinism of workflows and protos
+	golangci-lint run
+	workflowcheck ./workflows/...
+	cd proto && buf lint && buf format --diff --exit-code --path countersign
+
+.PHONY: generate
+generate: $(PLUGINS) $(BUF) ## make everything that is generated anew
+	rm -rf .cache/openapi && go -C tools run ./protoprint ../proto/third_party
+	cd proto && buf generate
+	mkdir -p api && go -C tools run ./openapi ../proto/openapi.base.json ../.cache/openapi >api/openapi.json
+
+.PHONY: verify
+verify: generate lint ## check that generated files are up to date, import arrows and style
+	git diff --exit-code -- $(GENERATED)
+	@new=$$(git ls-files --others --exclude-standard -- $(GENERATED)); [[ -z $$new ]] || { echo "generated, but not in git: $$new"; exit 1; }
+	go test .
+
+# Tools are built once for each version, from tools/go.mod.
+.cache/bin/%: tools/go.mod tools/go.sum
+	@echo "building $*" && mkdir -p $(@D) && built=$$(go -C tools tool -n $*) && cp "$$built" $@.tmp && mv $@.tmp $@
+
+$(BUF): tools/package-lock.json
+	npm --prefix tools ci --ignore-scripts --no-audit --no-fund && touch $@

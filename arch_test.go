@@ -1,0 +1,284 @@
+// Package countersign_test holds what is true of the repository as a whole.
+package countersign_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// arrows says which rooms the code of each room may import. A room is a folder of the repository with all below it.
+var arrows = map[string][]string{
+	"registry":  {},
+	"failpoint": {},
+	"proto":     {},
+	"outbound":  {"registry"},
+	"secrets":   {"registry"},
+	"policy":    {"registry"},
+	"mcpclient": {"registry", "outbound", "secrets"},
+	"aep":       {"registry", "outbound"},
+	"events":    {"registry", "outbound", "secrets"},
+	"db":        {"registry", "failpoint"},
+	"activities": {
+		"registry", "db", "failpoint",
+		"aep", "events", "mcpclient", "policy", "secrets", // the rooms that do the work
+	},
+	"workflows": {"registry", "activities", "failpoint"},
+	"api":       {"registry", "proto", "policy", "workflows", "db", "failpoint"},
+	"worker":    {"registry", "workflows", "activities", "failpoint"},
+	"console":   {},
+	"mcptest":   {},
+	"embedded":  {},
+	"cmd": {
+		"registry", "failpoint", "proto", "outbound", "secrets", "policy", "mcpclient", "aep", "events", "db",
+		"activities", "workflows", "api", "worker", "console", "mcptest", "embedded",
+	},
+}
+
+// testArrows says what tests of every room may import besides.
+var testArrows = []string{"db/dbtest", "embedded", "mcptest"}
+
+// testsOnly are the packages that no program contains.
+var testsOnly = []string{"db/dbtest"}
+
+// owners says which rooms alone, tests included, may import the modules of others that begin so.
+var owners = map[string][]string{
+	"go.temporal.io/server":              {"embedded"},
+	"github.com/temporalio/ui-server/v2": {"embedded"},
+	"github.com/uptrace/bun":             {"db"},
+}
+
+// dialers are the rooms whose code may open connections by itself. Others are handed a guarded client.
+var dialers = []string{"outbound", "cmd", "embedded", "mcptest"}
+
+// dials are the ways to open a connection without a guard: functions and variables, and types when made as literals.
+var dials = map[string]*regexp.Regexp{
+	"net":        regexp.MustCompile(`^(Dial.*|Dialer\{\})$`),
+	"net/http":   regexp.MustCompile(`^(DefaultClient|DefaultTransport|Get|Head|Post|PostForm|Client\{\}|Transport\{\})$`),
+	"crypto/tls": regexp.MustCompile(`^(Dial.*|Dialer\{\})$`),
+}
+
+func TestRoomsImportOnlyWhatTheyMay(t *testing.T) {
+	t.Parallel()
+	for _, f := range sources(t) {
+		for _, imported := range f.imports {
+			if why := forbidden(f.path, imported); why != "" {
+				t.Errorf("%s imports %s: %s", f.path, imported, why)
+			}
+		}
+		if r := room(f.path); r != "" && arrows[r] == nil {
+			t.Errorf("%s is in room %s, which arrows does not list", f.path, r)
+		}
+	}
+}
+
+func TestTheArrowsAreGuarded(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		file, imports string
+		allowed       bool
+	}{
+		{"registry/x.go", "countersign/db", false},
+		{"db/x.go", "countersign/registry", true},
+		{"db/migrations/x.go", "countersign/registry", true},
+		{"db/x.go", "countersign/db/migrations", true},
+		{"db/x.go", "countersign/db/dbtest", false},
+		{"db/x_test.go", "countersign/db/dbtest", true},
+		{"db/dbtest/withpostgres/main.go", "countersign/db/dbtest", true},
+		{"cmd/countersign/main.go", "countersign/db/dbtest", false},
+		{"registry/x_test.go", "countersign/mcptest", true},
+		{"registry/x_test.go", "countersign/db", false},
+		{"worker/x.go", "go.temporal.io/server/temporal", false},
+		{"worker/x_test.go", "go.temporal.io/server/temporal", false},
+		{"embedded/x.go", "go.temporal.io/server/temporal", true},
+		{"api/x.go", "countersign/nowhere", false},
+		{"x_test.go", "countersign/registry", false},
+	} {
+		if why := forbidden(c.file, c.imports); (why == "") != c.allowed {
+			t.Errorf("%s importing %s: allowed is %t, want %t", c.file, c.imports, why == "", c.allowed)
+		}
+	}
+}
+
+func TestOnlyOutboundDials(t *testing.T) {
+	t.Parallel()
+	for _, f := range sources(t) {
+		if f.test || slices.Contains(dialers, room(f.path)) {
+			continue
+		}
+		for _, use := range uses(f) {
+			t.Errorf("%s opens connections past outbound by %s", f.path, use)
+		}
+	}
+}
+
+func TestPackagesSayWhatTheyAre(t *testing.T) {
+	t.Parallel()
+	says := map[string]bool{}
+	for _, f := range sources(t) {
+		if !f.test && !ast.IsGenerated(f.syntax) {
+			says[path.Dir(f.path)] = says[path.Dir(f.path)] || f.syntax.Doc != nil
+		}
+	}
+	for dir, ok := range says {
+		if !ok {
+			t.Errorf("package %s has no doc comment", dir)
+		}
+	}
+}
+
+// The code that the tools generate calls the modules that the product links.
+func TestToolsFitTheProduct(t *testing.T) {
+	t.Parallel()
+	product, tools := required(t, "go.mod"), required(t, "tools/go.mod")
+	for _, module := range []string{
+		"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go",
+		"connectrpc.com/connect",
+		"google.golang.org/genproto/googleapis/api",
+		"google.golang.org/protobuf",
+	} {
+		if product[module] == "" || product[module] != tools[module] {
+			t.Errorf("%s is %q in go.mod and %q in tools/go.mod", module, product[module], tools[module])
+		}
+	}
+}
+
+// forbidden says why a file may not import a package, or nothing.
+func forbidden(file, imported string) string {
+	from, test := room(file), strings.HasSuffix(file, "_test.go")
+	for module, rooms := range owners {
+		if (imported == module || strings.HasPrefix(imported, module+"/")) && !slices.Contains(rooms, from) {
+			return fmt.Sprintf("only %v may", rooms)
+		}
+	}
+	ours, ok := strings.CutPrefix(imported, "countersign/")
+	if !ok {
+		return ""
+	}
+	for _, support := range testsOnly {
+		if ours == support && !test && !strings.HasPrefix(file, support+"/") {
+			return "it is for tests only"
+		}
+	}
+	if to := room(ours + "/"); to == from || slices.Contains(arrows[from], to) || test && slices.Contains(testArrows, ours) {
+		return ""
+	}
+	return fmt.Sprintf("%q may import %v", from, arrows[from])
+}
+
+// room returns the first folder of a slash-separated path, which is empty for a file at the top.
+func room(file string) string {
+	first, _, below := strings.Cut(file, "/")
+	if !below {
+		return ""
+	}
+	return first
+}
+
+// source is one Go file of the product.
+type source struct {
+	path    string // from the root of the repository
+	test    bool
+	imports []string
+	syntax  *ast.File
+}
+
+// sources parses every Go file of this module, whatever its build constraints.
+func sources(t *testing.T) []source {
+	t.Helper()
+	var all []source
+	err := fs.WalkDir(os.DirFS("."), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if base := path.Base(name); name != "." && (base[0] == '.' || base[0] == '_' || base == "testdata" || base == "node_modules") {
+				return fs.SkipDir
+			}
+			if _, err := os.Stat(path.Join(name, "go.mod")); err == nil && name != "." {
+				return fs.SkipDir // a module of its own
+			}
+			return nil
+		}
+		if path.Ext(name) != ".go" {
+			return nil
+		}
+		syntax, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		f := source{path: name, test: strings.HasSuffix(name, "_test.go"), syntax: syntax}
+		for _, i := range syntax.Imports {
+			imported, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				return err
+			}
+			f.imports = append(f.imports, imported)
+		}
+		all = append(all, f)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// uses lists what a file has of dials.
+func uses(f source) []string {
+	packages := map[string]string{} // by the name that the file gives them
+	for i, imported := range f.imports {
+		name := path.Base(imported)
+		if alias := f.syntax.Imports[i].Name; alias != nil {
+			name = alias.Name
+		}
+		packages[name] = imported
+	}
+	found := map[string]bool{}
+	look := func(n ast.Node, suffix string) {
+		selector, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return
+		}
+		if pkg, ok := selector.X.(*ast.Ident); ok {
+			imported := packages[pkg.Name]
+			if ways := dials[imported]; ways != nil && ways.MatchString(selector.Sel.Name+suffix) {
+				found[imported+"."+selector.Sel.Name+suffix] = true
+			}
+		}
+	}
+	ast.Inspect(f.syntax, func(n ast.Node) bool {
+		if literal, ok := n.(*ast.CompositeLit); ok {
+			look(literal.Type, "{}")
+		}
+		look(n, "")
+		return true
+	})
+	return slices.Sorted(maps.Keys(found))
+}
+
+var requirement = regexp.MustCompile(`(?m)^\t(\S+) (v\S+)`)
+
+// required returns the versions in a go.mod file, by module.
+func required(t *testing.T, name string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	for _, match := range requirement.FindAllStringSubmatch(string(text), -1) {
+		versions[match[1]] = match[2]
+	}
+	return versions
+}
