@@ -63,9 +63,9 @@ var dialers = []string{"outbound", "cmd", "embedded", "mcptest"}
 
 // dials are the ways to open a connection without a guard: functions and variables, and types when made as literals.
 var dials = map[string]*regexp.Regexp{
-	"net":        regexp.MustCompile(`^(Dial.*|Dialer\{\})$`),
+	"net":        regexp.MustCompile(`^(Dial([A-Z].*)?|Dialer\{\})$`),
 	"net/http":   regexp.MustCompile(`^(DefaultClient|DefaultTransport|Get|Head|Post|PostForm|Client\{\}|Transport\{\})$`),
-	"crypto/tls": regexp.MustCompile(`^(Dial.*|Dialer\{\})$`),
+	"crypto/tls": regexp.MustCompile(`^(Dial([A-Z].*)?|Dialer\{\})$`),
 }
 
 func TestRoomsImportOnlyWhatTheyMay(t *testing.T) {
