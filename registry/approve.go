@@ -7,8 +7,8 @@ import (
 )
 
 // approve binds exactly what the approval names (R4, R13, R121, R126).
-func (r *Record) approve(g Ruling, op Operation, snap *Snapshot, now time.Time) error {
-	s := &r.Server
+func (r *Record) approve(g Ruling, op Operation, now time.Time) error {
+	s, snap := &r.Server, r.Snapshot
 	if g.Approval == nil {
 		return Errorf(ReasonInvalidArgument, "an approval names what it approves").WithField("approval", "is required")
 	}

@@ -93,9 +93,22 @@ func DecisionKey(serverID, operationID string) string {
 	return digestBytes([]byte(serverID + "\n" + operationID))[len("sha256:"):][:32]
 }
 
-// Decide applies a ruling to the server. snap is the snapshot under review.
-// A refusal is an error with a reason and leaves the record as it was.
-func (r *Record) Decide(g Ruling, op Operation, snap *Snapshot, now time.Time) error {
+// Decide applies a ruling to the server. A refusal is an error with a reason;
+// nothing of the record may then be written but the refused decision.
+func (r *Record) Decide(g Ruling, op Operation, now time.Time) error {
+	err := r.decide(g, op, now)
+	if err != nil {
+		if g.Approval != nil {
+			g.Digest = g.Approval.Digest
+		}
+		d := g.Decision(&r.Server, op, now)
+		d.Reason = ReasonOf(err)
+		r.changes.Decision = d
+	}
+	return err
+}
+
+func (r *Record) decide(g Ruling, op Operation, now time.Time) error {
 	s := &r.Server
 	if s.State == StateRetired {
 		return Errorf(ReasonServerRetired, "server %s is retired", s.Name)
@@ -108,7 +121,7 @@ func (r *Record) Decide(g Ruling, op Operation, snap *Snapshot, now time.Time) e
 	}
 	switch g.Verb {
 	case VerbApprove:
-		return r.approve(g, op, snap, now)
+		return r.approve(g, op, now)
 	case VerbReject:
 		return r.reject(g, op, now)
 	case VerbRequestReview:

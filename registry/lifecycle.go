@@ -126,19 +126,18 @@ func deref(s *string) string {
 	return *s
 }
 
-// Edit applies an edit. current is the connection that the server has pinned;
-// when the target changes the new version of it is returned, to be written.
-// Taking another target unbinds every tool of the server (C10).
-func (r *Record) Edit(e Edit, current Connection, op Operation, now time.Time) (*Connection, error) {
+// Edit applies an edit. Another target writes a new version of the connection
+// and unbinds every tool of the server (C10).
+func (r *Record) Edit(e Edit, op Operation, now time.Time) error {
 	s := &r.Server
 	if s.State == StateRetired {
-		return nil, Errorf(ReasonServerRetired, "server %s is retired", s.Name)
+		return Errorf(ReasonServerRetired, "server %s is retired", s.Name)
 	}
 	if err := CheckEtag(e.Etag, s.Version); err != nil {
-		return nil, err
+		return err
 	}
 	if err := e.Check(); err != nil {
-		return nil, err
+		return err
 	}
 	var fields []string
 	set := func(name string, to *string, field *string) {
@@ -155,18 +154,19 @@ func (r *Record) Edit(e Edit, current Connection, op Operation, now time.Time) (
 		s.Labels = *e.Labels
 		fields = append(fields, "labels")
 	}
-	next := current
+	next := r.Connection
 	set("endpoint_url", e.URL, &next.URL)
 	set("dial_address", e.DialAddress, &next.DialAddress)
 	if len(fields) == 0 {
-		return nil, nil
+		return nil
 	}
 	r.touch()
 	r.note("edited " + strings.Join(fields, ", "))
-	if next == current {
-		return nil, nil
+	if next == r.Connection {
+		return nil
 	}
-	next.Version, next.CreatedAt, next.CreatedBy = current.Version+1, now, op.Actor.Subject
+	next.Version, next.CreatedAt, next.CreatedBy = r.Connection.Version+1, now, op.Actor.Subject
+	r.Connection, r.changes.Connection = next, &next
 	s.EndpointRef = ConnectionRef(next.Name, next.Version)
 	s.TargetDigest = next.Target(s.Transport, s.Authentication).Digest()
 	if s.Direction == DirectionExposed {
@@ -179,7 +179,7 @@ func (r *Record) Edit(e Edit, current Connection, op Operation, now time.Time) (
 		// What was asked about is no more; the discovery that follows asks anew.
 		s.Review.Status, s.Review.DecidedAt, s.Review.DecidedBy = ReviewNone, now, op.Actor.Subject
 	}
-	return &next, nil
+	return nil
 }
 
 // Retargets says whether an edit asks for another target.

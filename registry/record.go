@@ -12,6 +12,8 @@ import (
 // outbox rows, in one transaction (R7).
 type Record struct {
 	Server      Server
+	Connection  Connection // the version that the server pins
+	Snapshot    *Snapshot  // the one at Server.SnapshotDigest; nil when there is none, or the catalog was not asked for
 	Tools       map[string]*Tool            // by external id
 	Bindings    map[string]*ToolBinding     // by tool name
 	Resources   map[string]*ResourceBinding // by URI
@@ -35,7 +37,8 @@ type Changes struct {
 	Resources   map[string]bool
 	Prompts     map[string]bool
 	Descriptors []Descriptor
-	Decision    *Decision
+	Connection  *Connection // a new version
+	Decision    *Decision   // also when refused: then it is the only thing to write, with the audit row
 	Events      []Event
 	Note        string // for the audit row: what happened, in short
 }
@@ -60,6 +63,10 @@ func (r *Record) Begin() {
 	}
 }
 
+// Refused gives the decision to be kept of a change that was refused, nil when
+// it was no decision.
+func (r *Record) Refused() *Decision { return r.changes.Decision }
+
 // Done closes the change: the version moves if it should, a change of state is
 // one event however it came about (R145), and what was marked is returned.
 func (r *Record) Done(now time.Time) Changes {
@@ -74,6 +81,7 @@ func (r *Record) Done(now time.Time) Changes {
 		r.Server.Version++
 	}
 	if r.changes.Server {
+		r.Server.Revision++
 		r.Server.UpdatedAt = now
 	}
 	return r.changes

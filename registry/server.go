@@ -48,6 +48,7 @@ type Server struct {
 	ReleaseID           string         `json:"releaseId" bun:"release_id"`
 	LastHandshakeAt     time.Time      `json:"lastHandshakeAt" bun:"last_handshake_at,nullzero"`
 	Version             int64          `json:"version" bun:"version"`
+	Revision            int64          `json:"revision" bun:"revision"` // moves with every write of the row, probes too; orders copies of it
 
 	ProviderID     string            `json:"providerId" bun:"provider_id"`
 	Description    string            `json:"description" bun:"description"`
