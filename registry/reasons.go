@@ -15,6 +15,9 @@ const (
 	ReasonInvalidOrder            Reason = "invalid_order_by"
 	ReasonUnknownField            Reason = "unknown_field"
 	ReasonBodyTooLarge            Reason = "body_too_large"
+	ReasonNoSuchOperation         Reason = "no_such_operation"
+	ReasonMethodNotAllowed        Reason = "method_not_allowed"
+	ReasonUnsupportedMediaType    Reason = "unsupported_media_type"
 	ReasonUnauthenticated         Reason = "unauthenticated"
 	ReasonPermissionDenied        Reason = "permission_denied"
 	ReasonServerNotFound          Reason = "server_not_found"
@@ -119,6 +122,9 @@ var reasons = map[Reason]struct {
 	ReasonInvalidOrder:            {CodeInvalid, "order_by names no sortable field"},
 	ReasonUnknownField:            {CodeInvalid, "the request has a field that does not exist"},
 	ReasonBodyTooLarge:            {CodeInvalid, "the request body is larger than the limit"},
+	ReasonNoSuchOperation:         {CodeNotFound, "there is nothing at this path"},
+	ReasonMethodNotAllowed:        {CodeInvalid, "the path exists, but not for this HTTP method"},
+	ReasonUnsupportedMediaType:    {CodeInvalid, "the content type or encoding of the request is not one that is understood"},
 	ReasonUnauthenticated:         {CodeUnauthenticated, "no bearer token, or one that is not known"},
 	ReasonPermissionDenied:        {CodeForbidden, "the principal lacks a role or scope for this call"},
 	ReasonServerNotFound:          {CodeNotFound, "the tenant has no such server"},
