@@ -2,6 +2,7 @@ package registry
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -185,10 +186,21 @@ func (r *Record) Edit(e Edit, op Operation, now time.Time) error {
 // Retargets says whether an edit asks for another target.
 func (e Edit) Retargets() bool { return e.URL != nil || e.DialAddress != nil }
 
-// MarkDiscovering notes that a discovery runs.
-func (r *Record) MarkDiscovering(number int64, by string) {
-	r.Server.Discovery.Number, r.Server.Discovery.Status, r.Server.Discovery.RequestedBy = number, DiscoveryRunning, by
+// BeginDiscovery gives the next discovery its number, or keeps that of the one
+// that runs (R54).
+func (r *Record) BeginDiscovery(running int64, by Actor) error {
+	s := &r.Server
+	if s.State == StateRetired {
+		return Errorf(ReasonServerRetired, "server %s is retired", s.Name)
+	}
+	if running != 0 && running == s.Discovery.Number {
+		return nil
+	}
+	s.Discovery.Number++
+	s.Discovery.Status, s.Discovery.RequestedBy = DiscoveryRunning, by.Subject
 	r.observe()
+	r.note("discovery " + strconv.FormatInt(s.Discovery.Number, 10) + " requested")
+	return nil
 }
 
 // Advertises says whether the server offers a kind of list.

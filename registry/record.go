@@ -12,8 +12,8 @@ import (
 // outbox rows, in one transaction (R7).
 type Record struct {
 	Server      Server
-	Connection  Connection // the version that the server pins
-	Snapshot    *Snapshot  // the one at Server.SnapshotDigest; nil when there is none, or the catalog was not asked for
+	Connection  Connection                  // the version that the server pins
+	Snapshot    *Snapshot                   // the one at Server.SnapshotDigest; nil when there is none, or the catalog was not asked for
 	Tools       map[string]*Tool            // by external id
 	Bindings    map[string]*ToolBinding     // by tool name
 	Resources   map[string]*ResourceBinding // by URI

@@ -1,0 +1,62 @@
+package activities
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"countersign/db"
+	"countersign/mcpclient"
+	"countersign/registry"
+)
+
+// MCP meets servers; mcpclient.Client does.
+type MCP interface {
+	Discover(ctx context.Context, target registry.Target, era string, progress func(step string)) (registry.Surface, mcpclient.Report, error)
+	Probe(ctx context.Context, target registry.Target, era string) (mcpclient.ProbeResult, error)
+}
+
+// Activities holds what the activities need. One value serves all of them.
+type Activities struct {
+	DB     *db.DB
+	MCP    MCP
+	Limits func() registry.Limits
+	// AcceptUnsigned lets decisions count that arrive as signals without a
+	// decision token. Only the development process does.
+	AcceptUnsigned bool
+	// ProbeConcurrency bounds the servers that one batch meets at a time; 16
+	// when 0.
+	ProbeConcurrency int
+	Log              *slog.Logger // one line per event of the domain
+}
+
+// beating heartbeats until the returned function is called, so that a dead
+// worker is noticed within the heartbeat timeout and a cancelled activity
+// hears of it.
+func beating(ctx context.Context) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		ticker := time.NewTicker(5 * time.Second)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				activity.RecordHeartbeat(ctx)
+			case <-done:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() { close(done) }
+}
+
+func (a *Activities) log(ctx context.Context, what string, s *registry.Server, attrs ...slog.Attr) {
+	attrs = append([]slog.Attr{
+		slog.String("tenant", s.TenantID), slog.String("server", s.Name), slog.String("state", string(s.State)),
+	}, attrs...)
+	a.Log.LogAttrs(ctx, slog.LevelInfo, what, attrs...)
+}

@@ -1,0 +1,114 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"countersign/db"
+	"countersign/failpoint"
+	"countersign/registry"
+)
+
+// Discover meets a server and writes what it saw: the snapshot first, by its
+// content, then the server and its catalog in one transaction. Running twice
+// writes once.
+func (a *Activities) Discover(ctx context.Context, in DiscoverInput) (ServerOutput, error) {
+	failpoint.Hit("discovery.begin")
+	defer beating(ctx)()
+	store := a.DB.Tenant(in.Tenant)
+	view, err := store.Server(ctx, in.ServerID)
+	if err != nil {
+		return ServerOutput{}, err
+	}
+	target := view.Connection.Target(view.Transport, view.Authentication)
+	if view.State == registry.StateRetired || target.Digest() != in.TargetDigest {
+		return ServerOutput{view.Server}, nil // nobody waits for this any more
+	}
+	surface, report, err := a.MCP.Discover(ctx, target, view.Era, func(step string) { activity.RecordHeartbeat(ctx, step) })
+	if err != nil {
+		return ServerOutput{}, err
+	}
+	failpoint.Hit("discovery.listed")
+	snapshot, err := registry.NewSnapshot(surface, a.Limits(), time.Now().UTC())
+	if err != nil {
+		return ServerOutput{}, err
+	}
+	if err := store.SaveSnapshot(ctx, &snapshot); err != nil {
+		return ServerOutput{}, err
+	}
+	if err := store.RememberEra(ctx, in.ServerID, report.Era); err != nil {
+		return ServerOutput{}, err
+	}
+	failpoint.Hit("discovery.snapshot_saved")
+	look := registry.Look{Number: in.Number, TargetDigest: in.TargetDigest, RequestedBy: in.RequestedBy}
+	applied, err := store.Apply(ctx, db.Change{
+		ServerID:  in.ServerID,
+		Operation: operation("discovered", in.Number),
+		Catalog:   func(s *registry.Server) bool { return s.SnapshotDigest != snapshot.Digest },
+		Apply: func(r *registry.Record, now time.Time) error {
+			look.At = now
+			return r.Discovered(&snapshot, look)
+		},
+	})
+	if err != nil {
+		return ServerOutput{}, err
+	}
+	counts := applied.Server.Discovery.Counts
+	a.log(ctx, "discovered", &applied.Server, slog.Int("tools", counts.Total), slog.Int("new", counts.New),
+		slog.Int("changed", counts.Changed), slog.Int("unavailable", counts.Unavailable), slog.String("protocol", surface.ProtocolVersion))
+	return ServerOutput{applied.Server}, nil
+}
+
+// FailDiscovery records that a discovery did not come about (R44).
+func (a *Activities) FailDiscovery(ctx context.Context, in FailDiscoveryInput) (ServerOutput, error) {
+	look := registry.Look{Number: in.Number, TargetDigest: in.TargetDigest, RequestedBy: in.RequestedBy}
+	return a.apply(ctx, in.Tenant, "discovery failed", db.Change{
+		ServerID:  in.ServerID,
+		Operation: operation("discovery_failed", in.Number),
+		Apply: func(r *registry.Record, now time.Time) error {
+			look.At = now
+			return r.DiscoveryFailed(in.Reason, in.Message, look)
+		},
+	}, slog.String("reason", string(in.Reason)), slog.String("message", in.Message))
+}
+
+func operation(name string, number int64) registry.Operation {
+	return registry.Operation{
+		ID: fmt.Sprintf("%s/%d", name, number), Name: name, Actor: registry.System("discovery"), Origin: registry.OriginSystem,
+	}
+}
+
+// Test does a whole discovery and writes nothing (R52). That the server fails
+// is the report, not an error.
+func (a *Activities) Test(ctx context.Context, in TestInput) (TestReport, error) {
+	defer beating(ctx)()
+	view, err := a.DB.Tenant(in.Tenant).Server(ctx, in.ServerID)
+	if err != nil {
+		return TestReport{}, err
+	}
+	surface, report, err := a.MCP.Discover(ctx, view.Connection.Target(view.Transport, view.Authentication), view.Era, func(string) {})
+	out := TestReport{
+		OK: err == nil, ProtocolVersion: surface.ProtocolVersion, ServerName: surface.Name, ServerVersion: surface.Version,
+		Kinds: surface.Kinds, Tools: len(surface.Tools), Resources: len(surface.Resources), Templates: len(surface.Templates),
+		Prompts: len(surface.Prompts), Quirks: surface.Quirks,
+	}
+	for _, s := range report.Steps {
+		out.Steps = append(out.Steps, TestStep{Name: s.Name, OK: s.OK, Detail: s.Detail, Duration: s.Duration})
+	}
+	if err == nil {
+		_, err = registry.NewSnapshot(surface, a.Limits(), time.Now())
+		out.OK = err == nil
+	}
+	if err != nil {
+		e, ours := registry.AsError(err)
+		if !ours {
+			return out, err
+		}
+		out.Reason, out.Message, out.Next = e.Reason, e.Message, e.Next
+	}
+	return out, nil
+}

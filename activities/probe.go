@@ -1,0 +1,138 @@
+package activities
+
+import (
+	"context"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"golang.org/x/sync/errgroup"
+
+	"countersign/db"
+	"countersign/failpoint"
+	"countersign/registry"
+)
+
+// attempts is how often a failing server is tried in one window (C3).
+const attempts = 3
+
+// ProbeBatch probes one page of servers in one window (R140–R144). A server
+// whose window is recorded is not met again, so a retry goes on where a dead
+// worker stopped. Only outcomes that change something are returned.
+func (a *Activities) ProbeBatch(ctx context.Context, in ProbeBatchInput) (ProbeBatchOutput, error) {
+	defer beating(ctx)()
+	targets, next, err := a.DB.System().ProbePage(ctx, in.After, in.Limit)
+	if err != nil {
+		return ProbeBatchOutput{}, err
+	}
+	ids := make([]string, len(targets))
+	for i, t := range targets {
+		ids[i] = t.Server.ServerID
+	}
+	recorded, err := a.DB.System().RecordedProbes(ctx, in.Window, ids)
+	if err != nil {
+		return ProbeBatchOutput{}, err
+	}
+	var todo []db.ProbeTarget
+	for _, t := range targets {
+		if _, done := recorded[t.Server.ServerID]; !done {
+			todo = append(todo, t)
+		}
+	}
+	fresh, err := a.probe(ctx, todo, in)
+	if err != nil {
+		return ProbeBatchOutput{}, err
+	}
+	failpoint.Hit("probe.probed")
+	rows, err := a.DB.System().RecordProbes(ctx, fresh)
+	if err != nil {
+		return ProbeBatchOutput{}, err
+	}
+	failpoint.Hit("probe.recorded")
+	for _, p := range rows {
+		recorded[p.ServerID] = p
+	}
+	out := ProbeBatchOutput{Next: next, Probed: len(fresh)}
+	for _, t := range targets {
+		if p, ok := recorded[t.Server.ServerID]; ok && p.Changes(&t.Server) {
+			out.Changed = append(out.Changed, ProbeSignal{Name: t.Server.Name, Probe: p})
+		}
+	}
+	return out, nil
+}
+
+// probe meets the servers; those that fail are tried again after the gap.
+func (a *Activities) probe(ctx context.Context, todo []db.ProbeTarget, in ProbeBatchInput) ([]registry.Probe, error) {
+	limit := a.ProbeConcurrency
+	if limit <= 0 {
+		limit = 16
+	}
+	probes := make([]registry.Probe, len(todo))
+	open := make([]int, len(todo))
+	for i := range todo {
+		open[i] = i
+	}
+	for attempt := 1; attempt <= attempts && len(open) > 0; attempt++ {
+		if attempt > 1 {
+			select {
+			case <-time.After(in.AttemptGap):
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		group := errgroup.Group{}
+		group.SetLimit(limit)
+		for _, i := range open {
+			group.Go(func() error {
+				probes[i] = a.probeOne(ctx, todo[i], in.Window, attempt)
+				return nil
+			})
+		}
+		_ = group.Wait() // no probe returns an error: a failure is its outcome
+		if ctx.Err() != nil {
+			return nil, ctx.Err() // our own end says nothing about the servers
+		}
+		activity.RecordHeartbeat(ctx, attempt)
+		var again []int
+		for _, i := range open {
+			if probes[i].Outcome == registry.OutcomeFailed && probes[i].Reason != registry.ReasonAuthRequired {
+				again = append(again, i)
+			}
+		}
+		open = again
+	}
+	return probes, nil
+}
+
+// probeOne is one handshake with one look at the tools list.
+func (a *Activities) probeOne(ctx context.Context, t db.ProbeTarget, window time.Time, attempt int) registry.Probe {
+	target := t.Connection.Target(t.Server.Transport, t.Server.Authentication)
+	p := registry.Probe{
+		TenantID: t.Server.TenantID, ServerID: t.Server.ServerID, Window: window, Attempts: attempt,
+		TargetDigest: target.Digest(), At: time.Now().UTC(), Outcome: registry.OutcomeOK,
+	}
+	result, err := a.MCP.Probe(ctx, target, t.Era)
+	p.Duration, p.ProtocolVersion = time.Since(p.At), result.ProtocolVersion
+	if err == nil {
+		p.ToolsDigest, err = registry.ToolsDigest(result.Tools, a.Limits())
+	}
+	if err != nil {
+		p.Outcome, p.Reason, p.Message = outcomeOf(err)
+	}
+	return p
+}
+
+func outcomeOf(err error) (registry.Outcome, registry.Reason, string) {
+	e, ours := registry.AsError(err)
+	if !ours {
+		return registry.OutcomeDependency, registry.ReasonInternal, "the probe failed on our side"
+	}
+	switch {
+	case e.Reason == registry.ReasonRateLimited:
+		return registry.OutcomeDeferred, e.Reason, e.Message
+	case e.Reason.FaultsList():
+		return registry.OutcomeListFault, e.Reason, e.Message
+	case e.Code == registry.CodeRemote || e.Code == registry.CodeRemotePermanent:
+		return registry.OutcomeFailed, e.Reason, e.Message
+	}
+	return registry.OutcomeDependency, e.Reason, e.Message
+}

@@ -1,0 +1,178 @@
+// Package activities is where workflows touch the world: each activity unpacks
+// its one input struct, calls one room and packs its one output struct. Every
+// activity may run twice, so each names its operation.
+package activities
+
+import (
+	"time"
+
+	"countersign/registry"
+)
+
+// RegisterInput asks for a new server. The operation's id is the update's id.
+type RegisterInput struct {
+	Registration registry.Registration `json:"registration"`
+	Operation    registry.Operation    `json:"operation"`
+	Key          string                `json:"key"` // idempotency key
+	BodyHash     string                `json:"bodyHash"`
+}
+
+// RegisterOutput is the server of the first answer, and as it is now.
+type RegisterOutput struct {
+	Server   registry.Server `json:"server"`
+	Current  registry.Server `json:"current"`
+	Live     bool            `json:"live"` // the server of this answer is not retired
+	Replayed bool            `json:"replayed"`
+}
+
+// DecideInput carries a ruling by a person.
+type DecideInput struct {
+	Tenant    string             `json:"tenant"`
+	ServerID  string             `json:"serverId"`
+	Operation registry.Operation `json:"operation"`
+	Ruling    registry.Ruling    `json:"ruling"`
+}
+
+// ServerOutput is the server after a change.
+type ServerOutput struct {
+	Server registry.Server `json:"server"`
+}
+
+// EditInput carries an edit.
+type EditInput struct {
+	Tenant    string             `json:"tenant"`
+	ServerID  string             `json:"serverId"`
+	Operation registry.Operation `json:"operation"`
+	Edit      registry.Edit      `json:"edit"`
+}
+
+// SetEnabledInput switches one tool.
+type SetEnabledInput struct {
+	Tenant    string             `json:"tenant"`
+	ServerID  string             `json:"serverId"`
+	Operation registry.Operation `json:"operation"`
+	Tool      string             `json:"tool"` // its name at the server
+	Enabled   bool               `json:"enabled"`
+}
+
+// RetireInput ends a server.
+type RetireInput struct {
+	Tenant    string             `json:"tenant"`
+	ServerID  string             `json:"serverId"`
+	Operation registry.Operation `json:"operation"`
+	Etag      string             `json:"etag,omitempty"`
+	Comment   string             `json:"comment,omitempty"`
+}
+
+// BeginDiscoveryInput asks for a discovery's number. Running is the number of
+// the one that runs, which the caller then joins; 0 when none does.
+type BeginDiscoveryInput struct {
+	Tenant    string             `json:"tenant"`
+	ServerID  string             `json:"serverId"`
+	Operation registry.Operation `json:"operation"`
+	Key       string             `json:"key,omitempty"`
+	BodyHash  string             `json:"bodyHash,omitempty"`
+	Running   int64              `json:"running,omitempty"`
+}
+
+// BeginDiscoveryOutput names the discovery.
+type BeginDiscoveryOutput struct {
+	Server   registry.Server `json:"server"`
+	Number   int64           `json:"number"`
+	Replayed bool            `json:"replayed"`
+}
+
+// DiscoverInput is one discovery.
+type DiscoverInput struct {
+	Tenant       string `json:"tenant"`
+	ServerID     string `json:"serverId"`
+	Number       int64  `json:"number"`
+	RequestedBy  string `json:"requestedBy"`
+	TargetDigest string `json:"targetDigest"`
+}
+
+// FailDiscoveryInput records that a discovery did not come about.
+type FailDiscoveryInput struct {
+	Tenant       string          `json:"tenant"`
+	ServerID     string          `json:"serverId"`
+	Number       int64           `json:"number"`
+	RequestedBy  string          `json:"requestedBy"`
+	TargetDigest string          `json:"targetDigest"`
+	Reason       registry.Reason `json:"reason"`
+	Message      string          `json:"message"`
+}
+
+// ApplyProbeInput brings a changed outcome to its server.
+type ApplyProbeInput struct {
+	Probe registry.Probe `json:"probe"`
+}
+
+// ExpireInput is a timer that fired.
+type ExpireInput struct {
+	Tenant    string    `json:"tenant"`
+	ServerID  string    `json:"serverId"`
+	Digest    string    `json:"digest,omitempty"`   // of the review that expires
+	Exception time.Time `json:"exception,omitzero"` // the expiry of the exception that ends
+}
+
+// RefuseInput records a decision that came as a signal nobody may act on.
+type RefuseInput struct {
+	Tenant    string             `json:"tenant"`
+	ServerID  string             `json:"serverId"`
+	Operation registry.Operation `json:"operation"`
+	Ruling    registry.Ruling    `json:"ruling"`
+	Reason    registry.Reason    `json:"reason"`
+}
+
+// TestInput is a connection test of a server as registered.
+type TestInput struct {
+	Tenant   string `json:"tenant"`
+	ServerID string `json:"serverId"`
+}
+
+// TestReport is what a connection test found. It is never stored.
+type TestReport struct {
+	OK              bool            `json:"ok"`
+	Reason          registry.Reason `json:"reason,omitempty"`
+	Message         string          `json:"message,omitempty"`
+	Next            string          `json:"next,omitempty"`
+	Steps           []TestStep      `json:"steps"`
+	ProtocolVersion string          `json:"protocolVersion,omitempty"`
+	ServerName      string          `json:"serverName,omitempty"`
+	ServerVersion   string          `json:"serverVersion,omitempty"`
+	Kinds           []string        `json:"kinds,omitempty"`
+	Tools           int             `json:"tools"`
+	Resources       int             `json:"resources"`
+	Templates       int             `json:"templates"`
+	Prompts         int             `json:"prompts"`
+	Quirks          []string        `json:"quirks,omitempty"`
+}
+
+// TestStep is one step of a connection test.
+type TestStep struct {
+	Name     string        `json:"name"`
+	OK       bool          `json:"ok"`
+	Detail   string        `json:"detail,omitempty"`
+	Duration time.Duration `json:"duration"`
+}
+
+// ProbeBatchInput probes one page of servers in one window.
+type ProbeBatchInput struct {
+	Window     time.Time     `json:"window"`
+	After      string        `json:"after"` // key of the last server of the page before
+	Limit      int           `json:"limit"`
+	AttemptGap time.Duration `json:"attemptGap"` // between the attempts of one window
+}
+
+// ProbeBatchOutput is what a page came to.
+type ProbeBatchOutput struct {
+	Next    string        `json:"next"` // empty at the end
+	Probed  int           `json:"probed"`
+	Changed []ProbeSignal `json:"changed"`
+}
+
+// ProbeSignal is an outcome that its server's workflow must hear of.
+type ProbeSignal struct {
+	Name  string         `json:"name"` // the server's
+	Probe registry.Probe `json:"probe"`
+}

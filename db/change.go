@@ -1,0 +1,74 @@
+package db
+
+import (
+	"time"
+
+	"countersign/registry"
+)
+
+// Change is one change of one server: a transaction that locks the server,
+// decides, and writes the server, its catalog, the audit row and the outbox
+// rows together. The same Operation.ID on the same server is applied once; a
+// repeat gets the recorded answer, a refusal too.
+type Change struct {
+	ServerID  string
+	Operation registry.Operation
+	// Claim ties the change to an idempotency key; nil when it has none.
+	Claim *Claim
+	// Catalog says, with the locked server in hand, whether Apply needs tools,
+	// bindings, descriptors and snapshot; nil means no.
+	Catalog func(*registry.Server) bool
+	// Descriptors are the ids that an approval names, loaded with the catalog.
+	Descriptors []string
+	// Apply decides. Its error refuses the change: nothing is written but the
+	// audit row, the refused decision if there is one, and the operation.
+	Apply func(r *registry.Record, now time.Time) error
+}
+
+// Claim is an idempotency key with the hash of the body it came with (R170,
+// R172).
+type Claim struct {
+	Operation string // register, discover
+	Key       string
+	BodyHash  string
+	// Answer makes what a repeat of the key is told; nil stores nothing.
+	Answer func(*registry.Server) string
+}
+
+// Applied is what a change came to.
+type Applied struct {
+	Server   registry.Server // after the change
+	Answer   string          // of the claim: the first answer, when replayed
+	Replayed bool            // the key or the operation was seen before
+}
+
+// ServerView is a server with everything that a reader is shown beside it.
+type ServerView struct {
+	registry.Server
+	Connection registry.Connection
+	Counts     Counts
+	LastProbe  *registry.Probe // nil: never probed
+}
+
+// Counts of a server's catalog as of now.
+type Counts struct {
+	Tools, Available, Enabled, Bound, Callable, BoundResources, BoundPrompts int
+}
+
+// ToolView is a tool with what decides about it.
+type ToolView struct {
+	Tool            registry.Tool
+	Binding         *registry.ToolBinding
+	Server          registry.Server
+	Connection      registry.Connection
+	ProviderEnabled bool
+	Denial          *registry.Denial // nil: callable now
+	LastProbe       *registry.Probe
+}
+
+// Page asks for one page of a list. After is the key of the last row seen, as
+// given with the page before; empty at the beginning.
+type Page struct {
+	Size  int
+	After string
+}

@@ -1,0 +1,47 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/envconfig"
+	"go.temporal.io/sdk/log"
+
+	"countersign/registry"
+	"countersign/workflows"
+)
+
+// Address says where Temporal is. An empty HostPort takes everything from the
+// environment and the configuration file that the temporal command line tool
+// reads too (TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, TLS…).
+type Address struct {
+	HostPort  string
+	Namespace string
+}
+
+// Dial reaches Temporal. Every client of this installation is made here, so
+// that all of them carry errors the same way.
+func Dial(ctx context.Context, at Address, logger *slog.Logger) (client.Client, string, error) {
+	options := client.Options{HostPort: at.HostPort, Namespace: at.Namespace}
+	if at.HostPort == "" {
+		var err error
+		if options, err = envconfig.LoadDefaultClientOptions(); err != nil {
+			return nil, "", registry.Errorf(registry.ReasonInvalidArgument, "the Temporal connection settings: %w", err)
+		}
+		if at.Namespace != "" {
+			options.Namespace = at.Namespace
+		}
+	}
+	if options.Namespace == "" {
+		options.Namespace = client.DefaultNamespace
+	}
+	options.FailureConverter = workflows.FailureConverter()
+	options.Logger = log.NewStructuredLogger(logger)
+	c, err := client.DialContext(ctx, options)
+	if err != nil {
+		return nil, "", registry.Errorf(registry.ReasonDependency, "Temporal cannot be reached at %s: %w", options.HostPort, err).
+			WithNext("start Temporal, or set TEMPORAL_ADDRESS")
+	}
+	return c, options.Namespace, nil
+}

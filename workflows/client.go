@@ -1,0 +1,263 @@
+package workflows
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/google/uuid"
+
+	"countersign/activities"
+	"countersign/failpoint"
+	"countersign/registry"
+)
+
+// Client asks workflows for things. The api knows no other way to change a
+// server. Every method answers with a registry.Error when it refuses, and
+// retries what the engine's limits refuse for as long as the caller's context
+// allows.
+type Client struct {
+	Temporal  client.Client
+	Namespace string // for lists and links; "default" when empty
+	UIURL     string // base of the Temporal UI for links; empty: no links
+}
+
+// Run is one workflow run of a server.
+type Run struct {
+	WorkflowID, RunID, Type, Status, URL string
+	Start, Close                         time.Time
+}
+
+// Discovery names the run that a request started or joined.
+type Discovery struct {
+	Run      Run
+	Number   int64
+	Replayed bool
+}
+
+// Register starts the workflow of a name with the registration, or brings the
+// registration to the one that is open: the transaction decides.
+func (c Client) Register(ctx context.Context, in activities.RegisterInput) (activities.RegisterOutput, error) {
+	failpoint.Hit("register.begin")
+	var out activities.RegisterOutput
+	tenant, name := in.Registration.TenantID, in.Registration.Name
+	err := c.patiently(ctx, func(ctx context.Context) error {
+		start := c.Temporal.NewWithStartWorkflowOperation(client.StartWorkflowOptions{
+			ID: ServerWorkflowID(tenant, name), TaskQueue: TaskQueue,
+			WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+			WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+			StaticSummary:            "server " + name,
+			TypedSearchAttributes:    temporal.NewSearchAttributes(AttributeTenant.ValueSet(tenant)),
+		}, Server, ServerInput{Tenant: tenant, Name: name})
+		handle, err := c.Temporal.UpdateWithStartWorkflow(ctx, client.UpdateWithStartWorkflowOptions{
+			StartWorkflowOperation: start,
+			UpdateOptions: client.UpdateWorkflowOptions{
+				UpdateID: in.Operation.ID, UpdateName: UpdateRegister, Args: []any{in},
+				WaitForStage: client.WorkflowUpdateStageCompleted,
+			},
+		})
+		if err != nil {
+			return err
+		}
+		return handle.Get(ctx, &out)
+	})
+	return out, err
+}
+
+// Decide brings a decision to the server of that name.
+func (c Client) Decide(ctx context.Context, name string, in activities.DecideInput) (registry.Server, error) {
+	return c.change(ctx, in.Tenant, name, string(in.Ruling.Verb), in.Operation.ID, in)
+}
+
+// Edit brings an edit to the server of that name.
+func (c Client) Edit(ctx context.Context, name string, in activities.EditInput) (registry.Server, error) {
+	return c.change(ctx, in.Tenant, name, UpdateEdit, in.Operation.ID, in)
+}
+
+// SetEnabled switches a tool of the server of that name.
+func (c Client) SetEnabled(ctx context.Context, name string, in activities.SetEnabledInput) (registry.Server, error) {
+	return c.change(ctx, in.Tenant, name, UpdateSetEnabled, in.Operation.ID, in)
+}
+
+// Retire ends the server of that name.
+func (c Client) Retire(ctx context.Context, name string, in activities.RetireInput) (registry.Server, error) {
+	return c.change(ctx, in.Tenant, name, UpdateRetire, in.Operation.ID, in)
+}
+
+func (c Client) change(ctx context.Context, tenant, name, update, id string, in any) (registry.Server, error) {
+	var out activities.ServerOutput
+	err := c.update(ctx, tenant, name, update, id, in, &out)
+	return out.Server, err
+}
+
+// Discover starts a discovery, or joins the one that runs; it does not wait for
+// the end.
+func (c Client) Discover(ctx context.Context, name string, in activities.BeginDiscoveryInput) (Discovery, error) {
+	var out activities.BeginDiscoveryOutput
+	if err := c.update(ctx, in.Tenant, name, UpdateDiscover, in.Operation.ID, in, &out); err != nil {
+		return Discovery{}, err
+	}
+	id := DiscoveryWorkflowID(in.Tenant, in.ServerID, out.Number)
+	return Discovery{Run: Run{WorkflowID: id, Type: DiscoveryWorkflow, URL: c.link(id, "")}, Number: out.Number, Replayed: out.Replayed}, nil
+}
+
+func (c Client) update(ctx context.Context, tenant, name, update, id string, in, out any) error {
+	return c.patiently(ctx, func(ctx context.Context) error {
+		handle, err := c.Temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+			WorkflowID: ServerWorkflowID(tenant, name), UpdateID: id, UpdateName: update, Args: []any{in},
+			WaitForStage: client.WorkflowUpdateStageCompleted,
+		})
+		if err == nil {
+			err = handle.Get(ctx, out)
+		}
+		if _, gone := errors.AsType[*serviceerror.NotFound](err); gone {
+			return closed(err)
+		}
+		return err
+	})
+}
+
+// closed is what a call for a server without an open workflow is told: the
+// table has the answer when the server is retired.
+func closed(err error) error {
+	return &registry.Error{
+		Code: registry.CodeUnavailable, Reason: registry.ReasonServerClosing, Err: err,
+		Message: "the server's workflow is not open", Next: "read the server; if it is not retired, tell the operator",
+	}
+}
+
+// patiently repeats a call that the engine's limits refuse, or that met a
+// workflow just as it ended, inside the caller's deadline.
+func (c Client) patiently(ctx context.Context, call func(context.Context) error) error {
+	wait := 20 * time.Millisecond
+	for {
+		err := call(ctx)
+		if err == nil {
+			return nil
+		}
+		if !passing(err) {
+			return fromService(err)
+		}
+		select {
+		case <-ctx.Done():
+			return fromService(err)
+		case <-time.After(wait):
+			wait = min(2*wait, time.Second)
+		}
+	}
+}
+
+// passing says whether an error is over in a moment.
+func passing(err error) bool {
+	if _, limited := errors.AsType[*serviceerror.ResourceExhausted](err); limited {
+		return true
+	}
+	if application, ok := errors.AsType[*temporal.ApplicationError](err); ok {
+		return application.Type() == string(registry.ReasonServerClosing) || application.Type() == "AcceptedUpdateCompletedWorkflow"
+	}
+	if _, ours := registry.AsError(err); ours {
+		return false
+	}
+	// An update-with-start that met the workflow as it closed.
+	_, gone := errors.AsType[*serviceerror.NotFound](err)
+	_, aborted := errors.AsType[*serviceerror.Aborted](err)
+	_, notReady := errors.AsType[*serviceerror.WorkflowNotReady](err)
+	return gone || aborted || notReady
+}
+
+// Await waits until a discovery has ended, well or not, or the context is over.
+func (c Client) Await(ctx context.Context, d Discovery) error {
+	err := c.Temporal.GetWorkflow(ctx, d.Run.WorkflowID, "").Get(ctx, nil)
+	if err == nil {
+		return nil
+	}
+	if _, ended := errors.AsType[*temporal.WorkflowExecutionError](err); ended {
+		return nil // the table says what became of it
+	}
+	if _, gone := errors.AsType[*serviceerror.NotFound](err); gone {
+		return nil // older than the namespace keeps histories
+	}
+	return fromService(err)
+}
+
+// Test runs a connection test and waits for its report.
+func (c Client) Test(ctx context.Context, in activities.TestInput) (activities.TestReport, error) {
+	var report activities.TestReport
+	run, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID: TestWorkflowID(in.Tenant, uuid.NewString()), TaskQueue: TaskQueue,
+		WorkflowExecutionTimeout: 2 * time.Minute,
+		StaticSummary:            "connection test of " + in.ServerID,
+		TypedSearchAttributes:    temporal.NewSearchAttributes(AttributeTenant.ValueSet(in.Tenant), AttributeServer.ValueSet(in.ServerID)),
+	}, ConnectionTest, in)
+	if err == nil {
+		err = run.Get(ctx, &report)
+	}
+	return report, fromService(err)
+}
+
+// Runs lists the workflow runs of a server, newest first. The engine's index
+// may lag behind by a moment.
+func (c Client) Runs(ctx context.Context, tenant, serverID string, size int, token string) ([]Run, string, error) {
+	page, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil {
+		return nil, "", registry.Errorf(registry.ReasonInvalidPageToken, "the page token cannot be read")
+	}
+	answer, err := c.Temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+		Namespace: c.namespace(), PageSize: int32(min(size, 1000)), NextPageToken: page,
+		Query: fmt.Sprintf("%s = '%s' AND %s = '%s'", AttributeTenant.GetName(), tenant, AttributeServer.GetName(), serverID),
+	})
+	if err != nil {
+		return nil, "", fromService(err)
+	}
+	runs := make([]Run, 0, len(answer.GetExecutions()))
+	for _, e := range answer.GetExecutions() {
+		r := Run{
+			WorkflowID: e.GetExecution().GetWorkflowId(), RunID: e.GetExecution().GetRunId(), Type: e.GetType().GetName(),
+			Status: e.GetStatus().String(), Start: e.GetStartTime().AsTime(),
+			URL: c.link(e.GetExecution().GetWorkflowId(), e.GetExecution().GetRunId()),
+		}
+		if e.GetCloseTime() != nil {
+			r.Close = e.GetCloseTime().AsTime()
+		}
+		runs = append(runs, r)
+	}
+	return runs, base64.RawURLEncoding.EncodeToString(answer.GetNextPageToken()), nil
+}
+
+func (c Client) namespace() string {
+	if c.Namespace == "" {
+		return client.DefaultNamespace
+	}
+	return c.Namespace
+}
+
+// link is where the Temporal UI shows a workflow, or one run of it.
+func (c Client) link(workflowID, runID string) string {
+	if c.UIURL == "" {
+		return ""
+	}
+	link := strings.TrimSuffix(c.UIURL, "/") + "/namespaces/" + url.PathEscape(c.namespace()) + "/workflows/" + url.PathEscape(workflowID)
+	if runID != "" {
+		link += "/" + url.PathEscape(runID) + "/history"
+	}
+	return link
+}
+
+// Ping says whether the workflow engine answers.
+func (c Client) Ping(ctx context.Context) error {
+	_, err := c.Temporal.CheckHealth(ctx, &client.CheckHealthRequest{})
+	if err != nil {
+		return away(err)
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package workflows
+
+import (
+	"fmt"
+
+	"go.temporal.io/sdk/temporal"
+)
+
+// TaskQueue is where all workers of an installation listen.
+const TaskQueue = "countersign"
+
+// Names on the wire. They are API: never renamed, because running workflows,
+// recorded histories and other people's clients use them.
+const (
+	ServerWorkflow         = "Server"
+	DiscoveryWorkflow      = "Discovery"
+	ConnectionTestWorkflow = "ConnectionTest"
+	ProbeSweepWorkflow     = "ProbeSweep"
+
+	UpdateRegister   = "register"
+	UpdateEdit       = "edit"
+	UpdateDiscover   = "discover"
+	UpdateSetEnabled = "set_enabled"
+	UpdateRetire     = "retire"
+
+	// Decisions, as updates and as signals with the same payload.
+	DecisionApprove       = "approve"
+	DecisionReject        = "reject"
+	DecisionRequestReview = "request_review"
+	DecisionWithdraw      = "withdraw"
+
+	SignalProbe = "probe_outcome"
+
+	QueryStatus = "status"
+	QueryReview = "pending_approval"
+
+	// ScheduleProbe is the one schedule of an installation.
+	ScheduleProbe = "handshake-probe"
+)
+
+// decisions lists the decisions that come as updates and as signals.
+var decisions = []string{DecisionApprove, DecisionReject, DecisionRequestReview, DecisionWithdraw}
+
+// Search attributes, to be registered in the namespace.
+var (
+	AttributeTenant = temporal.NewSearchAttributeKeyKeyword("CountersignTenant")
+	AttributeServer = temporal.NewSearchAttributeKeyKeyword("CountersignServer")
+	AttributeState  = temporal.NewSearchAttributeKeyKeyword("CountersignState")
+)
+
+// ServerWorkflowID names the workflow of a live name: that it is open makes the
+// name unique.
+func ServerWorkflowID(tenant, name string) string { return "server/" + tenant + "/" + name }
+
+// DiscoveryWorkflowID names one discovery of a server.
+func DiscoveryWorkflowID(tenant, serverID string, number int64) string {
+	return fmt.Sprintf("discovery/%s/%s/%d", tenant, serverID, number)
+}
+
+// TestWorkflowID names one connection test.
+func TestWorkflowID(tenant, id string) string { return "test/" + tenant + "/" + id }
