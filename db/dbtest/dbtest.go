@@ -39,18 +39,33 @@ func Postgres(tb testing.TB) string {
 // same function when they stand at the same place, whatever they captured.
 func Template(tb testing.TB, prepare func(dsn string) error) string {
 	tb.Helper()
-	once, _ := templates.LoadOrStore(reflect.ValueOf(prepare).Pointer(), sync.OnceValues(func() (string, error) {
-		return template(prepare)
-	}))
-	name, err := once.(func() (string, error))()
+	name, err := templates.of(prepare)()
 	if err != nil {
 		tb.Fatalf("preparing a template database: %v", err)
 	}
 	return fresh(tb, name)
 }
 
-// templates holds, for each prepare function, the function that returns its template's name.
-var templates sync.Map
+var templates prepared
+
+// prepared holds, for each prepare function by its address, what returns the name of its template.
+type prepared struct {
+	mu sync.Mutex
+	by map[uintptr]func() (string, error)
+}
+
+func (p *prepared) of(prepare func(dsn string) error) func() (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	address := reflect.ValueOf(prepare).Pointer()
+	if p.by[address] == nil {
+		if p.by == nil {
+			p.by = map[uintptr]func() (string, error){}
+		}
+		p.by[address] = sync.OnceValues(func() (string, error) { return template(prepare) })
+	}
+	return p.by[address]
+}
 
 func template(prepare func(dsn string) error) (string, error) {
 	s, err := theServer()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"os/user"
@@ -142,9 +143,9 @@ func startIn(dir, bin string, who *syscall.SysProcAttr) (*Server, error) {
 			return s, conn.Close(ctx)
 		}
 		select {
-		case <-ended:
+		case err := <-ended:
 			said, _ := io.ReadAll(io.NewSectionReader(log, 0, 1<<20))
-			return nil, fmt.Errorf("postgres ended at once:\n%s", said)
+			return nil, errors.Join(fmt.Errorf("postgres ended at once:\n%s", said), err)
 		case <-ctx.Done():
 			return nil, errors.Join(err, s.Stop())
 		case <-time.After(20 * time.Millisecond):
@@ -217,5 +218,6 @@ func freePort() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
+	address, err := netip.ParseAddrPort(l.Addr().String())
+	return int(address.Port()), errors.Join(err, l.Close())
 }
