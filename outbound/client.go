@@ -1,0 +1,103 @@
+package outbound
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"time"
+)
+
+// ClientOptions bound one HTTP client. Zero values mean the defaults named
+// with each field.
+type ClientOptions struct {
+	// DialAddress is a host:port to connect to instead of the URL's, for
+	// servers behind an internal address. The Host header and the name in the
+	// certificate stay the URL's. Every connection of the client goes there.
+	DialAddress string
+	// ConnectTimeout bounds the look-up of a name, a connection attempt and the
+	// TLS handshake, each. Default 5 s.
+	ConnectTimeout time.Duration
+	// HeaderTimeout bounds the wait for the first header byte. Default none
+	// beyond the request's context: slow servers think before they answer.
+	HeaderTimeout time.Duration
+	// ResponseBytes is how much one response may hold, decompressed. Default 8 MiB.
+	ResponseBytes int64
+	// TotalBytes is how much all responses of the client may hold together,
+	// decompressed. Default 32 MiB.
+	TotalBytes int64
+}
+
+// maxHeaderBytes is how much the headers of one response may hold.
+const maxHeaderBytes = 64 << 10
+
+// Client gives an HTTP client for one server. It has connections of its own,
+// shared with no other client; the caller ends them with CloseIdleConnections.
+// It follows no redirect: the caller gets the 3xx response.
+//
+// Its errors come inside a [net/url.Error], as usual; registry.AsError finds
+// the reason. Reading a body past its limit fails with the reason too_large.
+func (g *Guard) Client(o ClientOptions) *http.Client {
+	if o.ConnectTimeout <= 0 {
+		o.ConnectTimeout = 5 * time.Second
+	}
+	if o.ResponseBytes <= 0 {
+		o.ResponseBytes = 8 << 20
+	}
+	if o.TotalBytes <= 0 {
+		o.TotalBytes = 32 << 20
+	}
+	return &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &transport{
+			responseBytes: o.ResponseBytes,
+			total:         &budget{limit: o.TotalBytes},
+			inner: &http.Transport{
+				Proxy: nil,
+				DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+					if o.DialAddress != "" {
+						address = o.DialAddress
+					}
+					return g.dial(ctx, address, o.ConnectTimeout)
+				},
+				TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: g.rootCAs},
+				TLSHandshakeTimeout:    o.ConnectTimeout,
+				ResponseHeaderTimeout:  o.HeaderTimeout,
+				ExpectContinueTimeout:  time.Second,
+				MaxResponseHeaderBytes: maxHeaderBytes,
+				MaxConnsPerHost:        4,
+				MaxIdleConnsPerHost:    1,
+				IdleConnTimeout:        30 * time.Second,
+				ForceAttemptHTTP2:      true,
+			},
+		},
+	}
+}
+
+// transport turns errors into reasons and bounds bodies.
+type transport struct {
+	inner         *http.Transport
+	responseBytes int64
+	total         *budget
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.inner.RoundTrip(req)
+	if err != nil {
+		return nil, explain(req.Context(), req.URL.Hostname(), err)
+	}
+	body := &limited{
+		ReadCloser: resp.Body, limit: t.responseBytes, total: t.total,
+		explain: func(err error) error { return explain(req.Context(), req.URL.Hostname(), err) },
+	}
+	if resp.ContentLength > t.responseBytes {
+		body.failed = tooLarge("an answer", t.responseBytes, "response")
+	}
+	resp.Body = body
+	return resp, nil
+}
+
+// CloseIdleConnections ends the connections that no request uses; see
+// [http.Client.CloseIdleConnections].
+func (t *transport) CloseIdleConnections() { t.inner.CloseIdleConnections() }
