@@ -1,0 +1,106 @@
+package mcptest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Demo is a small MCP server with three deterministic tools. It speaks
+// 2026-07-28 and the older revisions, keeps no sessions, and can be stopped and
+// started without giving up its port:
+//
+//	/mcp               the MCP endpoint (streamable HTTP)
+//	GET  /demo         what this is and whether it runs
+//	POST /demo/stop    from now on /mcp answers 503
+//	POST /demo/start   and now it works again
+//
+// It is an [http.Handler], safe for concurrent use; the zero value is not ready,
+// see [NewDemo]. It has no authentication, so it belongs on a loopback address.
+type Demo struct {
+	mux     *http.ServeMux
+	stopped atomic.Bool
+}
+
+// NewDemo makes a running demo server.
+func NewDemo() *Demo {
+	d := &Demo{mux: http.NewServeMux()}
+	server := demoServer()
+	endpoint := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
+		// Only a stateless handler serves the revision of 2026-07-28.
+		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
+	d.mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
+		if d.stopped.Load() {
+			w.Header().Set("Connection", "close")
+			http.Error(w, "the demo server is stopped; POST /demo/start starts it", http.StatusServiceUnavailable)
+			return
+		}
+		endpoint.ServeHTTP(w, r)
+	})
+	d.mux.HandleFunc("GET /demo", d.describe)
+	d.mux.HandleFunc("POST /demo/stop", func(w http.ResponseWriter, r *http.Request) {
+		d.stopped.Store(true)
+		d.describe(w, r)
+	})
+	d.mux.HandleFunc("POST /demo/start", func(w http.ResponseWriter, r *http.Request) {
+		d.stopped.Store(false)
+		d.describe(w, r)
+	})
+	return d
+}
+
+// ServeHTTP implements [http.Handler].
+func (d *Demo) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.mux.ServeHTTP(w, r) }
+
+func (d *Demo) describe(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"what": "a demo MCP server with three deterministic tools", "endpoint": "/mcp", "running": !d.stopped.Load(),
+	})
+}
+
+func demoServer() *mcp.Server {
+	server := mcp.NewServer(&mcp.Implementation{Name: "countersign-demo", Title: "Deterministic utilities", Version: "1.0.0"},
+		&mcp.ServerOptions{Instructions: "Three deterministic tools: the same input always gives the same output."})
+	add(server, "hash_compute", "Compute SHA-256", "Gives the SHA-256 of the text's UTF-8 bytes as lower-case hexadecimal.",
+		"text", "The text to hash.", func(text string) (string, error) {
+			sum := sha256.Sum256([]byte(text))
+			return hex.EncodeToString(sum[:]), nil
+		})
+	add(server, "json_compact", "Compact JSON", "Removes insignificant white space from a JSON text; keys keep their order.",
+		"json", "The JSON text to compact.", func(text string) (string, error) {
+			var out bytes.Buffer
+			err := json.Compact(&out, []byte(text))
+			return out.String(), err
+		})
+	add(server, "text_upper", "Uppercase text", "Gives the text in upper case, letter by letter and in no particular language.",
+		"text", "The text to change.", func(text string) (string, error) { return strings.ToUpper(text), nil })
+	return server
+}
+
+// add registers a tool that makes one string of one string.
+func add(server *mcp.Server, name, title, description, parameter, about string, compute func(string) (string, error)) {
+	closed := false
+	tool := &mcp.Tool{
+		Name: name, Title: title, Description: description,
+		Annotations: &mcp.ToolAnnotations{Title: title, ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &closed, OpenWorldHint: &closed},
+		// Written out, so that another version of the SDK cannot change it.
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"` + parameter + `":{"type":"string","description":"` + about +
+			`"}},"required":["` + parameter + `"],"additionalProperties":false}`),
+	}
+	mcp.AddTool(server, tool, func(_ context.Context, _ *mcp.CallToolRequest, in map[string]any) (*mcp.CallToolResult, any, error) {
+		text, _ := in[parameter].(string) // the schema was checked before
+		out, err := compute(text)
+		if err != nil {
+			return nil, nil, err
+		}
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: out}}}, nil, nil
+	})
+}

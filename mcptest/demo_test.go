@@ -1,0 +1,102 @@
+package mcptest_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"countersign/mcptest"
+)
+
+func connect(t *testing.T, url, version string) *mcp.ClientSession {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	t.Cleanup(cancel)
+	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
+	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url, MaxRetries: -1, DisableStandaloneSSE: true},
+		&mcp.ClientSessionOptions{ProtocolVersion: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = session.Close() })
+	return session
+}
+
+func TestTheDemoToolsAreDeterministicInBothEras(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(mcptest.NewDemo())
+	t.Cleanup(s.Close)
+	for _, version := range []string{"2026-07-28", "2025-11-25"} {
+		session := connect(t, s.URL+"/mcp", version)
+		if got := session.InitializeResult().ProtocolVersion; got != version {
+			t.Errorf("it speaks %s, not %s", got, version)
+		}
+		for _, tt := range []struct {
+			tool, parameter, in, want string
+			fails                     bool
+		}{
+			{"hash_compute", "text", "agentstration", "cc57cfcbfd7ffe69d011575e2c22096098db73f06d6e0b1c76ec353c459c3b82", false},
+			{"hash_compute", "text", "", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", false},
+			{"json_compact", "json", "{ \"b\" : 1,\n \"a\" : [ 1, 2 ] }", `{"b":1,"a":[1,2]}`, false},
+			{"json_compact", "json", "{", "unexpected end of JSON input", true},
+			{"text_upper", "text", "straße é", "STRAßE É", false},
+			{"text_upper", "wrong", "x", "", true},
+		} {
+			result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tt.tool, Arguments: map[string]any{tt.parameter: tt.in}})
+			if err != nil {
+				t.Fatalf("%s %s: %v", version, tt.tool, err)
+			}
+			text := result.Content[0].(*mcp.TextContent).Text
+			if result.IsError != tt.fails || tt.want != "" && text != tt.want {
+				t.Errorf("%s %s(%q) gives %q, error %v", version, tt.tool, tt.in, text, result.IsError)
+			}
+		}
+	}
+}
+
+func TestTheDemoIsStoppedAndStartedOnItsPort(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(mcptest.NewDemo())
+	t.Cleanup(s.Close)
+	do := func(method, path string) (int, map[string]any) {
+		req, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		body, _ := io.ReadAll(resp.Body)
+		var out map[string]any
+		_ = json.Unmarshal(body, &out)
+		return resp.StatusCode, out
+	}
+	type step struct {
+		method, path string
+		status       int
+		running      any
+	}
+	for _, want := range []step{
+		{"GET", "/demo", 200, true},
+		{"POST", "/demo/stop", 200, false},
+		{"POST", "/mcp", 503, nil},
+		{"GET", "/demo", 200, false},
+		{"POST", "/demo/start", 200, true},
+		{"GET", "/demo/stop", 405, nil},
+		{"POST", "/mcp", 415, nil}, // alive again: it misses the content type
+	} {
+		status, body := do(want.method, want.path)
+		if diff := cmp.Diff(want, step{want.method, want.path, status, body["running"]}, cmp.AllowUnexported(step{})); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
