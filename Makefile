@@ -3,7 +3,6 @@ SHELL := bash
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules --no-print-directory
-export GOTOOLCHAIN := local
 export PATH := $(CURDIR)/.cache/bin:$(CURDIR)/tools/node_modules/.bin:$(PATH)
 
 # What test, test-race and bench run on.
@@ -45,6 +44,7 @@ record: ## record the workflow histories that the replay tests read
 lint: .cache/bin/golangci-lint .cache/bin/workflowcheck $(BUF) ## check style, determinism of workflows and protos
 	golangci-lint run
 	workflowcheck ./workflows/...
+	go -C tools vet ./...
 	cd proto && buf lint && buf format --diff --exit-code --path countersign
 
 .PHONY: generate
