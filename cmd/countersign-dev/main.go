@@ -1,0 +1,174 @@
+// Command countersign-dev is the whole product in one process: Temporal and its
+// UI, SQLite, the api, a worker and a demo MCP server. For a laptop; everything
+// listens on loopback.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"countersign/api"
+	"countersign/cmd/internal/app"
+	"countersign/cmd/internal/config"
+	"countersign/db"
+	"countersign/embedded"
+	"countersign/mcptest"
+	"countersign/worker"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := command(os.Stdout).ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+// options are the flags.
+type options struct {
+	listen, temporalListen, uiListen, demoListen string
+	dataDir, configFile                          string
+	probeInterval                                time.Duration
+}
+
+func command(out io.Writer) *cobra.Command {
+	var o options
+	c := &cobra.Command{
+		Use:           "countersign-dev",
+		Short:         "Countersign with everything embedded, for a laptop",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE:          func(c *cobra.Command, _ []string) error { return run(c.Context(), o, c, out) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of the API")
+	f.StringVar(&o.temporalListen, "temporal-listen", "127.0.0.1:7233", "address of the Temporal frontend")
+	f.StringVar(&o.uiListen, "temporal-ui-listen", "127.0.0.1:8233", "address of the Temporal UI")
+	f.StringVar(&o.demoListen, "demo-listen", "127.0.0.1:8090", "address of the demo MCP server")
+	f.StringVar(&o.dataDir, "data-dir", ".countersign", "where data survives restarts")
+	f.DurationVar(&o.probeInterval, "probe-interval", 5*time.Minute, "how often servers are probed")
+	f.StringVar(&o.configFile, "config", "", "configuration file, for what the flags do not say")
+	return c
+}
+
+// defaults are those of a development process: servers on loopback may be
+// dialled, and servers without authentication registered.
+func defaults() config.Config {
+	c := config.Default()
+	c.Log = config.Log{Level: "info", Format: "text"}
+	c.Outbound.AllowNetworks = []string{"127.0.0.0/8", "::1/128"}
+	c.AllowNoneAuthenticationExceptions = true
+	c.ShutdownDelay = 0
+	return c
+}
+
+func run(ctx context.Context, o options, c *cobra.Command, out io.Writer) error {
+	start := time.Now()
+	load := func() (config.Config, error) { return config.Load(defaults(), o.configFile, flagged(c)) }
+	conf, err := load()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(o.dataDir, 0o700); err != nil {
+		return err
+	}
+	log := app.Logger(conf.Log)
+
+	// Ports first, so that one that is taken is said before anything starts.
+	listener, err := listen("API", conf.Listen)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	demoListener, err := listen("demo server", o.demoListen)
+	if err != nil {
+		return err
+	}
+	defer demoListener.Close()
+
+	if conf.Database.URL == "" {
+		conf.Database.URL = "sqlite:" + filepath.Join(o.dataDir, "countersign.db")
+	}
+	store, err := db.Open(ctx, db.Options{URL: conf.Database.URL, Logger: log})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	if _, err := store.Up(ctx); err != nil {
+		return err
+	}
+	tokens, fresh, err := devTokens(filepath.Join(o.dataDir, "tokens.json"))
+	if err != nil {
+		return err
+	}
+	authenticator, err := api.NewAuthenticator(tokens.all())
+	if err != nil {
+		return err
+	}
+
+	temporal, err := embedded.Start(ctx, embedded.Options{
+		DatabaseFile: filepath.Join(o.dataDir, "temporal.db"), Listen: o.temporalListen, UIListen: o.uiListen,
+		SearchAttributes: worker.SearchAttributes(), Logger: app.Quiet(log),
+	})
+	if err != nil {
+		return err
+	}
+	defer temporal.Stop()
+	conf.Temporal.UIURL = temporal.UIURL()
+	engine, namespace, err := worker.Dial(ctx, worker.Address{HostPort: temporal.Address(), Namespace: "default"}, app.Quiet(log))
+	if err != nil {
+		return err
+	}
+	defer engine.Close()
+
+	demo := &http.Server{Handler: mcptest.NewDemo(), ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		if err := demo.Serve(demoListener); !errors.Is(err, http.ErrServerClosed) {
+			log.LogAttrs(ctx, slog.LevelError, "the demo server ended", slog.Any("error", err))
+		}
+	}()
+	defer demo.Close()
+
+	greet(out, greeting{
+		API: "http://" + listener.Addr().String(), UI: temporal.UIURL(), Temporal: temporal.Address(),
+		Demo: "http://" + demoListener.Addr().String() + "/mcp", DataDir: o.dataDir, Tokens: tokens, Fresh: fresh,
+		Ready: time.Since(start),
+	})
+	return app.App{
+		Config: conf, Reload: load, DB: store, Temporal: engine, Namespace: namespace, Auth: authenticator,
+		Listener: listener, Worker: true, AcceptUnsigned: true, Log: log,
+	}.Run(ctx)
+}
+
+// flagged gives the configuration keys whose flags were set.
+func flagged(c *cobra.Command) map[string]any {
+	set := map[string]any{}
+	for flag, key := range map[string]string{"listen": "listen", "probe-interval": "probe.interval"} {
+		if f := c.Flags().Lookup(flag); f.Changed {
+			set[key] = f.Value.String()
+		}
+	}
+	return set
+}
+
+func listen(what, address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("the %s cannot listen on %s: %w", what, address, err)
+	}
+	return l, nil
+}

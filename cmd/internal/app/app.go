@@ -1,0 +1,186 @@
+// Package app puts the rooms together for both programs: from the database and
+// Temporal up to the api and the worker.
+package app
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"golang.org/x/sync/errgroup"
+
+	"countersign/activities"
+	"countersign/api"
+	"countersign/cmd/internal/config"
+	"countersign/db"
+	"countersign/mcpclient"
+	"countersign/outbound"
+	"countersign/registry"
+	"countersign/worker"
+	"countersign/workflows"
+)
+
+// App is a process of Countersign: an api, a worker, or both.
+type App struct {
+	Config    config.Config
+	Reload    func() (config.Config, error) // on SIGHUP; nil: nothing is reloaded
+	DB        *db.DB
+	Temporal  client.Client
+	Namespace string
+	Auth      *api.Authenticator // for the api
+	Listener  net.Listener       // of the api; nil: no api
+	Worker    bool
+	// AcceptUnsigned lets decisions by unsigned signals count. Only the
+	// development process sets it.
+	AcceptUnsigned bool
+	Ready          func() // called once everything takes requests; may be nil
+	Log            *slog.Logger
+}
+
+// Run works until the context is over or a part fails, and then stops in good
+// order: the api first says that it is not ready, then drains; the worker lets
+// running activities end.
+func (a App) Run(ctx context.Context) error {
+	limits, err := a.limits(ctx)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	if a.Worker {
+		group.Go(func() error { return a.work(ctx, limits) })
+	}
+	if a.Listener != nil {
+		group.Go(func() error { return a.serve(ctx) })
+	}
+	return group.Wait()
+}
+
+func (a App) serve(ctx context.Context) error {
+	handler, err := api.New(api.Options{
+		DB:            a.DB,
+		Workflows:     workflows.Client{Temporal: a.Temporal, Namespace: a.Namespace, UIURL: a.Config.Temporal.UIURL},
+		Authenticator: a.Auth,
+		Installation:  registry.Installation{AllowNoneExceptions: a.Config.AllowNoneAuthenticationExceptions},
+		Logger:        a.Log,
+	})
+	if err != nil {
+		return err
+	}
+	return api.Serve(ctx, a.Listener, handler)
+}
+
+// work polls until the context is over. The schedule is brought to what the
+// configuration says first; that Temporal is away just then is not the end.
+func (a App) work(ctx context.Context, limits func() registry.Limits) error {
+	networks, err := a.Config.Networks()
+	if err != nil {
+		return err
+	}
+	guard := outbound.NewGuard(outbound.Options{AllowNetworks: networks})
+	w := worker.New(a.Temporal, &activities.Activities{
+		DB:               a.DB,
+		MCP:              &mcpclient.Client{Guard: guard, Limits: limits},
+		Limits:           limits,
+		AcceptUnsigned:   a.AcceptUnsigned,
+		ProbeConcurrency: a.Config.Probe.Concurrency,
+		Log:              a.Log,
+	}, worker.Options{Deployment: a.Config.Worker.Deployment, Build: a.Config.Worker.Build})
+	if err := a.schedule(ctx); err != nil {
+		return err
+	}
+	if err := w.Start(); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	w.Stop()
+	return nil
+}
+
+func (a App) schedule(ctx context.Context) error {
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		err := worker.EnsureSchedule(ctx, a.Temporal, a.Config.Probe.Interval)
+		if err == nil || ctx.Err() != nil {
+			return nil //nolint:nilerr // the end of the process is no failure
+		}
+		a.Log.LogAttrs(ctx, slog.LevelWarn, "the probe schedule cannot be set yet", slog.Any("error", err))
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// limits gives the limits of the MCP client, which follow the configuration
+// when it is reloaded (R200).
+func (a App) limits(ctx context.Context) (func() registry.Limits, error) {
+	var timeout atomic.Int64
+	timeout.Store(int64(a.Config.HandshakeTimeoutSeconds))
+	if a.Reload != nil {
+		hangup := make(chan os.Signal, 1)
+		signal.Notify(hangup, syscall.SIGHUP)
+		go func() {
+			defer signal.Stop(hangup)
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-hangup:
+				}
+				fresh, err := a.Reload()
+				if err != nil {
+					a.Log.LogAttrs(ctx, slog.LevelError, "configuration not reloaded", slog.Any("error", err))
+					continue
+				}
+				timeout.Store(int64(fresh.HandshakeTimeoutSeconds))
+				a.Log.LogAttrs(ctx, slog.LevelInfo, "configuration reloaded", slog.Int("handshake_timeout_seconds", fresh.HandshakeTimeoutSeconds))
+			}
+		}()
+	}
+	return func() registry.Limits {
+		l := registry.DefaultLimits()
+		l.Connect = time.Duration(timeout.Load()) * time.Second
+		return l
+	}, nil
+}
+
+// Logger makes the process's logger.
+func Logger(c config.Log) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
+		level = slog.LevelInfo
+	}
+	options := &slog.HandlerOptions{Level: level}
+	if c.Format == "text" {
+		return slog.New(slog.NewTextHandler(os.Stderr, options))
+	}
+	return slog.New(slog.NewJSONHandler(os.Stderr, options))
+}
+
+// Quiet is a logger for parts that talk too much: warnings and worse.
+func Quiet(l *slog.Logger) *slog.Logger {
+	return slog.New(levelAbove{l.Handler(), slog.LevelWarn})
+}
+
+type levelAbove struct {
+	slog.Handler
+	least slog.Level
+}
+
+func (h levelAbove) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= h.least && h.Handler.Enabled(ctx, l)
+}
+
+func (h levelAbove) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return levelAbove{h.Handler.WithAttrs(attrs), h.least}
+}
+
+func (h levelAbove) WithGroup(name string) slog.Handler {
+	return levelAbove{h.Handler.WithGroup(name), h.least}
+}

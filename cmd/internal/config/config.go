@@ -1,0 +1,189 @@
+// Package config is the one configuration struct of both programs, its
+// defaults, and where its values come from: flags over environment over file
+// over defaults.
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/confmap"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/providers/structs"
+	"github.com/knadh/koanf/v2"
+
+	"github.com/go-viper/mapstructure/v2"
+)
+
+// Prefix begins every environment variable: database.url is
+// COUNTERSIGN_DATABASE_URL.
+const Prefix = "COUNTERSIGN_"
+
+// Config is everything that can be configured. docs/configuration.md describes
+// each key and a test compares the two.
+type Config struct {
+	Listen   string   `koanf:"listen"`
+	Database Database `koanf:"database"`
+	Temporal Temporal `koanf:"temporal"`
+	Auth     Auth     `koanf:"auth"`
+	Outbound Outbound `koanf:"outbound"`
+	Probe    Probe    `koanf:"probe"`
+	Worker   Worker   `koanf:"worker"`
+	Log      Log      `koanf:"log"`
+
+	// HandshakeTimeoutSeconds bounds one handshake. Reloaded on SIGHUP (R200).
+	HandshakeTimeoutSeconds int `koanf:"handshake_timeout_seconds"`
+	// AllowNoneAuthenticationExceptions lets servers without authentication be
+	// registered at all. Not reloadable (R23, R200).
+	AllowNoneAuthenticationExceptions bool `koanf:"allow_none_authentication_exceptions"`
+	// ShutdownDelay is how long a process says that it is not ready before it
+	// stops taking requests.
+	ShutdownDelay time.Duration `koanf:"shutdown_delay"`
+}
+
+// Database says where the tables are.
+type Database struct {
+	URL            string `koanf:"url"` // sqlite:PATH or postgres://…
+	MigrateOnStart bool   `koanf:"migrate_on_start"`
+}
+
+// Temporal says where the workflow engine is. Everything else about the
+// connection (TLS, API key) comes from Temporal's own environment variables
+// and configuration file.
+type Temporal struct {
+	Address   string `koanf:"address"`
+	Namespace string `koanf:"namespace"`
+	UIURL     string `koanf:"ui_url"`
+}
+
+// Auth says who may call.
+type Auth struct {
+	TokensFile string `koanf:"tokens_file"`
+}
+
+// Outbound says where we may go.
+type Outbound struct {
+	AllowNetworks []string `koanf:"allow_networks"`
+}
+
+// Probe says how servers are watched.
+type Probe struct {
+	Interval    time.Duration `koanf:"interval"`
+	Concurrency int           `koanf:"concurrency"`
+}
+
+// Worker says under which version this build runs workflows.
+type Worker struct {
+	Deployment string `koanf:"deployment"`
+	Build      string `koanf:"build"`
+}
+
+// Log says what is logged and how.
+type Log struct {
+	Level  string `koanf:"level"`  // debug, info, warn, error
+	Format string `koanf:"format"` // text, json
+}
+
+// Default is the configuration of a production process that was told nothing.
+func Default() Config {
+	return Config{
+		Listen:                  "127.0.0.1:8080",
+		Probe:                   Probe{Interval: 5 * time.Minute, Concurrency: 16},
+		Log:                     Log{Level: "info", Format: "json"},
+		HandshakeTimeoutSeconds: 10,
+		ShutdownDelay:           2 * time.Second,
+	}
+}
+
+// Load reads the configuration: base, then the file if there is one, then the
+// environment, then the flags that were given. Unknown keys are refused.
+func Load(base Config, path string, flags map[string]any) (Config, error) {
+	k := koanf.New(".")
+	if err := k.Load(structs.Provider(base, "koanf"), nil); err != nil {
+		return base, err
+	}
+	if path != "" {
+		if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
+			return base, fmt.Errorf("configuration file %s: %w", path, err)
+		}
+	}
+	known := keys(k)
+	if err := k.Load(env.Provider(".", env.Opt{Prefix: Prefix, TransformFunc: func(name, value string) (string, any) {
+		key, ok := known[strings.ToLower(strings.TrimPrefix(name, Prefix))]
+		if !ok {
+			return "", nil // of the client, or not ours
+		}
+		if key == "outbound.allow_networks" {
+			return key, strings.Split(value, ",")
+		}
+		return key, value
+	}}), nil); err != nil {
+		return base, err
+	}
+	if err := k.Load(confmap.Provider(flags, "."), nil); err != nil {
+		return base, err
+	}
+	var c Config
+	err := k.UnmarshalWithConf("", &c, koanf.UnmarshalConf{DecoderConfig: &mapstructure.DecoderConfig{
+		Result: &c, ErrorUnused: true, WeaklyTypedInput: true, TagName: "koanf",
+		DecodeHook: mapstructure.StringToTimeDurationHookFunc(),
+	}})
+	if err != nil {
+		return base, fmt.Errorf("configuration: %w", err)
+	}
+	return c, c.validate()
+}
+
+// keys maps the environment's spelling of each known key to the key.
+func keys(k *koanf.Koanf) map[string]string {
+	out := map[string]string{}
+	for _, key := range k.Keys() {
+		out[strings.ReplaceAll(key, ".", "_")] = key
+	}
+	return out
+}
+
+func (c Config) validate() error {
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	if c.HandshakeTimeoutSeconds < 1 || c.HandshakeTimeoutSeconds > 300 {
+		return fmt.Errorf("handshake_timeout_seconds must be 1 to 300, not %d", c.HandshakeTimeoutSeconds)
+	}
+	if c.Probe.Interval < time.Second {
+		return fmt.Errorf("probe.interval must be at least 1s, not %s", c.Probe.Interval)
+	}
+	if c.Probe.Concurrency < 1 || c.Probe.Concurrency > 1024 {
+		return fmt.Errorf("probe.concurrency must be 1 to 1024, not %d", c.Probe.Concurrency)
+	}
+	if (c.Worker.Deployment == "") != (c.Worker.Build == "") {
+		return fmt.Errorf("worker.deployment and worker.build go together")
+	}
+	_, err := c.Networks()
+	return err
+}
+
+// Networks parses the allow-list of networks.
+func (c Config) Networks() ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, text := range c.Outbound.AllowNetworks {
+		p, err := netip.ParsePrefix(strings.TrimSpace(text))
+		if err != nil {
+			return nil, fmt.Errorf("outbound.allow_networks: %w", err)
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// Exists says whether a file is there.
+func Exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
