@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"countersign/proto/countersign/registry/v1/registryv1connect"
+)
+
+// defaultServer is where countersign-dev and serve listen when told nothing else.
+const defaultServer = "http://127.0.0.1:8080"
+
+const (
+	idempotencyKey   = "Idempotency-Key"
+	retryPause       = 250 * time.Millisecond
+	maxResponseBytes = 128 << 20 // a catalog of the largest size that a discovery accepts fits
+)
+
+// connection is where the API is and with which token it is asked.
+type connection struct {
+	server    string // without a slash at the end
+	token     string
+	tokenFrom string // for people: where the token came from
+}
+
+// connection decides, in this order: flags, a context named by --context, the
+// environment, the current context, the default. The token of a context goes
+// to the server of that context only.
+func (c *cli) connection() (connection, error) {
+	saved, named, err := c.savedContext()
+	if err != nil {
+		return connection{}, err
+	}
+	var out connection
+	fromContext := false
+	switch env := c.getenv("COUNTERSIGN_SERVER"); {
+	case c.server != "":
+		out.server, err = parseServer("--server", c.server)
+	case saved.Server != "" && (named || env == ""):
+		out.server, err = parseServer("context "+saved.Name, saved.Server)
+		fromContext = true
+	case env != "":
+		out.server, err = parseServer("COUNTERSIGN_SERVER", env)
+	default:
+		out.server = defaultServer
+	}
+	if err != nil {
+		return connection{}, err
+	}
+	out.token, out.tokenFrom, err = c.findToken(saved, named, fromContext)
+	return out, err
+}
+
+// savedContext gives the context that counts, which is empty when there is
+// none, and whether --context named it.
+func (c *cli) savedContext() (saved savedContext, named bool, err error) {
+	if c.context == "" && c.server != "" {
+		return savedContext{}, false, nil
+	}
+	f, err := c.loadContexts()
+	if err != nil {
+		return savedContext{}, false, err
+	}
+	name := c.context
+	if name == "" {
+		name = f.Current
+	}
+	if name == "" {
+		return savedContext{}, false, nil
+	}
+	saved, err = f.find(name)
+	return saved, c.context != "", err
+}
+
+func (c *cli) findToken(saved savedContext, named, fromContext bool) (token, from string, err error) {
+	env := c.getenv("COUNTERSIGN_TOKEN")
+	switch {
+	case c.token != "":
+		from = "--token"
+		token, err = checkToken(c.token, from)
+	case c.tokenFile != "":
+		from = c.tokenFile
+		token, err = readToken(c.tokenFile)
+	case env != "" && (!named || !fromContext || saved.tokenFrom() == "none"):
+		from = "COUNTERSIGN_TOKEN"
+		token, err = checkToken(env, from)
+	case !fromContext || saved.tokenFrom() == "none":
+		return "", "", nil
+	case saved.Token != "":
+		from = "context " + saved.Name
+		token, err = checkToken(saved.Token, from)
+	case saved.TokenFile != "":
+		from = saved.TokenFile
+		token, err = readToken(saved.TokenFile)
+	default:
+		from = saved.TokenEnv
+		token, err = checkToken(c.getenv(saved.TokenEnv), from)
+	}
+	return token, from, err
+}
+
+// parseServer checks the URL of an API and takes the slash from its end.
+func parseServer(from, text string) (string, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", usagef("%s: %q is not the URL of an API, such as %s", from, text, defaultServer)
+	}
+	return strings.TrimRight(u.String(), "/"), nil
+}
+
+// api is the API of one Countersign.
+type api struct {
+	servers  registryv1connect.McpServerServiceClient
+	catalog  registryv1connect.ToolCatalogServiceClient
+	registry registryv1connect.McpRegistryServiceClient
+}
+
+// connect makes the clients of the API; nothing is sent yet.
+func (c *cli) connect() (*api, error) {
+	where, err := c.connection()
+	if err != nil {
+		return nil, err
+	}
+	if where.token != "" && exposed(where.server) {
+		c.note("warning: the token goes to %s unencrypted", where.server)
+	}
+	client := &http.Client{
+		// A redirected call would carry the token to wherever the answer points.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	options := connect.WithClientOptions(
+		connect.WithReadMaxBytes(maxResponseBytes),
+		connect.WithInterceptors(identify(where.token), retryOnce()),
+	)
+	return &api{
+		servers:  registryv1connect.NewMcpServerServiceClient(client, where.server, options),
+		catalog:  registryv1connect.NewToolCatalogServiceClient(client, where.server, options),
+		registry: registryv1connect.NewMcpRegistryServiceClient(client, where.server, options),
+	}, nil
+}
+
+// exposed says whether a URL leads over a network without encryption.
+func exposed(server string) bool {
+	u, err := url.Parse(server)
+	if err != nil || u.Scheme != "http" {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback())
+}
+
+// identify says who asks, and with which program.
+func identify(token string) connect.UnaryInterceptorFunc {
+	agent := "countersign/" + readBuild().Version
+	return func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
+			request.Header().Set("User-Agent", agent)
+			if token != "" {
+				request.Header().Set("Authorization", "Bearer "+token)
+			}
+			return next(ctx, request)
+		}
+	}
+}
+
+// retryOnce repeats a call that met an API which is away, once, where a repeat
+// cannot do anything twice: reads, and calls with an idempotency key, which is
+// the same in the repeat.
+func retryOnce() connect.UnaryInterceptorFunc {
+	return func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
+			response, err := next(ctx, request)
+			safe := request.Spec().IdempotencyLevel == connect.IdempotencyNoSideEffects || request.Header().Get(idempotencyKey) != ""
+			if connect.CodeOf(err) != connect.CodeUnavailable || !safe {
+				return response, err
+			}
+			select {
+			case <-ctx.Done():
+				return response, err
+			case <-time.After(retryPause):
+			}
+			return next(ctx, request)
+		}
+	}
+}
+
+// keyed gives the context of a call with an idempotency key.
+func keyed(ctx context.Context, key string) context.Context {
+	ctx, call := connect.NewClientContext(ctx)
+	call.RequestHeader().Set(idempotencyKey, key)
+	return ctx
+}
+
+// away says whether a call failed because the API is not there at the moment.
+func away(err error) bool { return connect.CodeOf(err) == connect.CodeUnavailable }

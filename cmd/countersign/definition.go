@@ -1,0 +1,66 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+)
+
+// writeDefinition writes all that a server says of a tool, whole: whoever
+// approves it must have seen every word that a model will read.
+func writeDefinition(s *sheet, indent string, t tool) {
+	if title := t.GetTitle(); title != "" {
+		s.line("%stitle (of the server): %s", indent, title)
+	}
+	if text := t.GetDescription(); text != "" {
+		s.line("%sdescription (of the server):", indent)
+		s.block(indent+"  ", text)
+	}
+	raw := t.GetDefinitionJson()
+	if raw == "" {
+		return
+	}
+	var parts map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(raw), &parts); err != nil || t.GetQuarantineReason() != "" { // it may have a key twice
+		s.line("%sdefinition (of the server): %s", indent, raw)
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(parts)) {
+		if key == "name" || key == "title" && t.GetTitle() != "" || key == "description" && t.GetDescription() != "" {
+			continue // said above
+		}
+		label := key
+		if key == "annotations" {
+			label = "hints (of the server, not to be trusted)"
+		}
+		s.line("%s%s: %s", indent, label, compact(parts[key]))
+	}
+}
+
+func compact(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if err := json.Compact(&b, raw); err != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+// drift names the digests in which a tool differs from what was approved.
+func drift(t tool) []string {
+	was, is := t.GetApprovedDigests(), t.GetDigests()
+	if was.GetContract() == "" {
+		return nil
+	}
+	var out []string
+	for _, d := range []struct{ name, was, is string }{
+		{"contract", was.GetContract(), is.GetContract()},
+		{"text", was.GetText(), is.GetText()},
+		{"behaviour", was.GetBehaviour(), is.GetBehaviour()},
+	} {
+		if d.was != d.is {
+			out = append(out, d.name)
+		}
+	}
+	return out
+}
