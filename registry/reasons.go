@@ -82,6 +82,7 @@ const (
 	ReasonForbidden          Reason = "forbidden"
 	ReasonRateLimited        Reason = "rate_limited"
 	ReasonUnsupportedVersion Reason = "unsupported_version"
+	ReasonCapabilityRequired Reason = "capability_required"
 	ReasonProtocolError      Reason = "protocol_error"
 	ReasonTooLarge           Reason = "too_large"
 	ReasonTooMany            Reason = "too_many"
@@ -182,6 +183,7 @@ var reasons = map[Reason]struct {
 	ReasonForbidden:          {CodeRemotePermanent, "the server refuses these credentials"},
 	ReasonRateLimited:        {CodeRemote, "the server asks to come back later"},
 	ReasonUnsupportedVersion: {CodeRemotePermanent, "no protocol version in common"},
+	ReasonCapabilityRequired: {CodeRemotePermanent, "the server demands abilities of its client that we do not offer"},
 	ReasonProtocolError:      {CodeRemotePermanent, "the server breaks the protocol"},
 	ReasonTooLarge:           {CodeRemotePermanent, "an answer or a tool is larger than the limit"},
 	ReasonTooMany:            {CodeRemotePermanent, "the server offers more pages or items than the limit"},

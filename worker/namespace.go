@@ -5,11 +5,14 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"countersign/workflows"
 )
@@ -45,4 +48,39 @@ func EnsureSearchAttributes(ctx context.Context, c client.Client, namespace stri
 		err = nil
 	}
 	return slices.Sorted(maps.Keys(missing)), err
+}
+
+// Retention is how long Temporal keeps the histories of closed workflows in a
+// namespace that we make.
+const Retention = 7 * 24 * time.Hour
+
+// EnsureNamespace makes the namespace when it is not there, and waits until it
+// can be used.
+func EnsureNamespace(ctx context.Context, c client.Client, namespace string) (made bool, err error) {
+	_, err = c.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace})
+	if err == nil {
+		return false, nil
+	}
+	if _, absent := errors.AsType[*serviceerror.NamespaceNotFound](err); !absent {
+		return false, err
+	}
+	_, err = c.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
+		Namespace: namespace, WorkflowExecutionRetentionPeriod: durationpb.New(Retention),
+		Description: "workflows of Countersign",
+	})
+	if _, exists := errors.AsType[*serviceerror.NamespaceAlreadyExists](err); err != nil && !exists {
+		return false, err
+	}
+	// The frontends learn of a new namespace by a cache that they refresh.
+	for {
+		_, err = c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+		if _, absent := errors.AsType[*serviceerror.NamespaceNotFound](err); !absent {
+			return true, err
+		}
+		select {
+		case <-ctx.Done():
+			return true, ctx.Err()
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
 }

@@ -101,3 +101,7 @@ func away(err error) *registry.Error {
 		Message: "the workflow engine cannot be reached", Next: "try again in a few seconds; reads and resolve still work",
 	}
 }
+
+// ErrorOf gives the registry error that an update's or workflow's error
+// carries, for callers that use a Temporal client themselves.
+func ErrorOf(err error) error { return fromFailure(err) }

@@ -1,0 +1,107 @@
+package config_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"countersign/cmd/internal/config"
+)
+
+// keys lists every key of the struct with its default as the page shows it.
+func keys(v reflect.Value, prefix string) map[string]string {
+	out := map[string]string{}
+	for i := range v.NumField() {
+		key := prefix + v.Type().Field(i).Tag.Get("koanf")
+		field := v.Field(i)
+		switch {
+		case field.Kind() == reflect.Struct:
+			for k, d := range keys(field, key+".") {
+				out[k] = d
+			}
+		case field.Kind() == reflect.Slice, field.Kind() == reflect.String && field.String() == "":
+			out[key] = ""
+		default:
+			out[key] = fmt.Sprint(field.Interface())
+		}
+	}
+	return out
+}
+
+func TestThePageDescribesEveryKey(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, _, _ := strings.Cut(string(page), "\n## ")
+	documented := map[string]string{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_.]+)` \\| (?:`([^`]*)`)? ?\\|").FindAllStringSubmatch(table, -1) {
+		documented[m[1]] = m[2]
+	}
+	if diff := cmp.Diff(keys(reflect.ValueOf(config.Default()), ""), documented); diff != "" {
+		t.Errorf("the code and docs/configuration.md differ (-code +page):\n%s", diff)
+	}
+}
+
+func file(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestFlagsWinOverEnvironmentOverFileOverDefaults(t *testing.T) {
+	path := file(t, "listen: 127.0.0.1:1\nprobe: {interval: 1m, concurrency: 3}\noutbound: {allow_networks: [10.0.0.0/8]}\n")
+	t.Setenv("COUNTERSIGN_PROBE_INTERVAL", "2m")
+	t.Setenv("COUNTERSIGN_DATABASE_URL", "sqlite:x")
+	t.Setenv("COUNTERSIGN_TOKEN", "of the client")
+	t.Setenv("COUNTERSIGN_ALLOW_NONE_AUTHENTICATION_EXCEPTIONS", "true")
+	c, err := config.Load(config.Default(), path, map[string]any{"listen": "127.0.0.1:2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Default()
+	want.Listen, want.Database.URL = "127.0.0.1:2", "sqlite:x"
+	want.Probe = config.Probe{Interval: 2 * time.Minute, Concurrency: 3}
+	want.Outbound.AllowNetworks = []string{"10.0.0.0/8"}
+	want.AllowNoneAuthenticationExceptions = true
+	if diff := cmp.Diff(want, c); diff != "" {
+		t.Error(diff)
+	}
+	t.Setenv("COUNTERSIGN_OUTBOUND_ALLOW_NETWORKS", "10.0.0.0/8,127.0.0.0/8")
+	if c, err = config.Load(config.Default(), "", nil); err != nil || len(c.Outbound.AllowNetworks) != 2 {
+		t.Errorf("%v %v", c.Outbound, err)
+	}
+}
+
+func TestBadConfigurationsAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"unknown key":         "lissten: x\n",
+		"unknown nested key":  "probe: {intervall: 1s}\n",
+		"not an address":      "listen: nowhere\n",
+		"a timeout of 0":      "handshake_timeout_seconds: 0\n",
+		"too short a window":  "probe: {interval: 1ms}\n",
+		"not a network":       "outbound: {allow_networks: [localhost]}\n",
+		"half a version":      "worker: {build: x}\n",
+		"not yaml":            ":::\n- {",
+		"duration of nothing": "probe: {interval: soon}\n",
+	} {
+		if _, err := config.Load(config.Default(), file(t, text), nil); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if _, err := config.Load(config.Default(), "/nonexistent", nil); err == nil {
+		t.Error("a missing file is accepted")
+	}
+}
