@@ -45,14 +45,22 @@ type Applied struct {
 // ServerView is a server with everything that a reader is shown beside it.
 type ServerView struct {
 	registry.Server
-	Connection registry.Connection
-	Counts     Counts
-	LastProbe  *registry.Probe // nil: never probed
+	Connection      registry.Connection
+	ProviderEnabled bool
+	Counts          Counts
+	LastProbe       *registry.Probe // nil: never probed
+	Era             string          // how it shakes hands; empty: not known yet
 }
 
 // Counts of a server's catalog as of now.
 type Counts struct {
-	Tools, Available, Enabled, Bound, Callable, BoundResources, BoundPrompts int
+	Tools          int `bun:"tools"`     // ever discovered
+	Available      int `bun:"available"` // offered at the last good discovery, and nothing is wrong with them
+	Enabled        int `bun:"enabled"`
+	Bound          int `bun:"bound"`    // approved as they are now
+	Callable       int `bun:"callable"` // none unless the server is active
+	BoundResources int `bun:"-"`
+	BoundPrompts   int `bun:"-"`
 }
 
 // ToolView is a tool with what decides about it.
@@ -63,7 +71,8 @@ type ToolView struct {
 	Connection      registry.Connection
 	ProviderEnabled bool
 	Denial          *registry.Denial // nil: callable now
-	LastProbe       *registry.Probe
+	LastProbe       *registry.Probe  // of its server
+	Definition      []byte           // the bytes that the server sent; given by [Store.Tool] only
 }
 
 // Page asks for one page of a list. After is the key of the last row seen, as

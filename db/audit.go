@@ -1,0 +1,106 @@
+package db
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/uptrace/bun"
+
+	"countersign/registry"
+)
+
+// The outcomes of what is audited.
+const (
+	AuditApplied = "applied"
+	AuditRefused = "refused"
+)
+
+// AuditEntry is one row of the audit trail: who did what to which object, and
+// what came of it. Rows are only ever added.
+type AuditEntry struct {
+	ID            int64           `bun:"id,pk,autoincrement"` // by the database
+	Tx            int64           `bun:"tx,nullzero"`         // by the database
+	AuditID       string          `bun:"audit_id"`            // UUIDv7
+	TenantID      string          `bun:"tenant_id"`
+	At            time.Time       `bun:"at"`
+	Actor         string          `bun:"actor"`
+	Roles         []registry.Role `bun:"roles,type:text"`
+	Origin        registry.Origin `bun:"origin"`
+	Action        string          `bun:"action"`      // name of the operation
+	ObjectKind    string          `bun:"object_kind"` // server
+	ObjectID      string          `bun:"object_id"`
+	OperationID   string          `bun:"operation_id"`
+	Outcome       string          `bun:"outcome"`
+	Reason        registry.Reason `bun:"reason"` // why it was refused
+	VersionBefore int64           `bun:"version_before"`
+	VersionAfter  int64           `bun:"version_after"`
+	DigestBefore  string          `bun:"digest_before"` // registry.ReviewDigest: snapshot and target; empty before the first discovery
+	DigestAfter   string          `bun:"digest_after"`
+	Note          string          `bun:"note"`
+	Detail        json.RawMessage `bun:"detail,type:text"`  // an object
+	Position      int64           `bun:"position,nullzero"` // in the tenant's sealed chain; 0: not sealed yet
+	PrevHash      string          `bun:"prev_hash,nullzero"`
+	Hash          string          `bun:"hash,nullzero"`
+}
+
+type auditRow struct {
+	bun.BaseModel `bun:"table:audit,alias:a"`
+	AuditEntry
+}
+
+// audit adds a row.
+func (t *tx) audit(ctx context.Context, e AuditEntry) error {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return err
+	}
+	e.AuditID, e.TenantID, e.At = id.String(), t.tenant, t.now
+	if len(e.Detail) == 0 {
+		e.Detail = json.RawMessage("{}")
+	}
+	_, err = t.NewInsert().Model(&auditRow{AuditEntry: e}).ExcludeColumn("id", "tx", "position", "prev_hash", "hash").Exec(ctx)
+	return err
+}
+
+// entry is the audit row of an operation on a server.
+func entry(op registry.Operation, serverID string) AuditEntry {
+	return AuditEntry{
+		Actor: op.Actor.Subject, Roles: op.Actor.Roles, Origin: op.Origin, Action: op.Name,
+		ObjectKind: "server", ObjectID: serverID, OperationID: op.ID, Outcome: AuditApplied,
+	}
+}
+
+// refusedBy makes the row that of a refusal, with the facts of the error.
+func (e AuditEntry) refusedBy(err *registry.Error) AuditEntry {
+	e.Outcome, e.Reason, e.Note = AuditRefused, err.Reason, err.Message
+	if len(err.Facts) > 0 {
+		facts := map[string]string{}
+		for _, f := range err.Facts {
+			facts[f.Key] = f.Value
+		}
+		e.Detail, _ = json.Marshal(facts) // strings marshal
+	}
+	return e
+}
+
+func reviewDigest(s *registry.Server) string {
+	if s.SnapshotDigest == "" {
+		return ""
+	}
+	return registry.ReviewDigest(s.SnapshotDigest, s.TargetDigest)
+}
+
+// AuditRefusal records what was refused before it reached a server: by the api,
+// for want of a role. Of the entry its actor, origin, action, object, operation,
+// reason, note and detail are taken.
+func (s *Store) AuditRefusal(ctx context.Context, e AuditEntry) error {
+	return s.write(ctx, "audit", func(ctx context.Context, t *tx) error {
+		if err := t.setNow(ctx); err != nil {
+			return err
+		}
+		e.Outcome = AuditRefused
+		return t.audit(ctx, e)
+	})
+}

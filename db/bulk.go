@@ -1,0 +1,32 @@
+package db
+
+import (
+	"context"
+	"slices"
+
+	"github.com/uptrace/bun"
+)
+
+// bulkRows is the most rows of one statement. Bun writes values into the text,
+// where the engines' limits on parameters (32,766 and 65,535) do not count; this
+// bounds the length of the text instead.
+const bulkRows = 500
+
+// insert adds rows, many at a time. on is what follows ON, or empty.
+func insert[T any](ctx context.Context, q bun.IDB, rows []T, on string) error {
+	for chunk := range slices.Chunk(rows, bulkRows) {
+		insert := q.NewInsert().Model(&chunk)
+		if on != "" {
+			insert = insert.On(on)
+		}
+		if _, err := insert.Exec(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// upsert adds rows, or overwrites those of the same key.
+func upsert[T any](ctx context.Context, q bun.IDB, rows []T, key string) error {
+	return insert(ctx, q, rows, "CONFLICT ("+key+") DO UPDATE")
+}

@@ -1,0 +1,89 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/url"
+	"sync"
+
+	"github.com/uptrace/bun"
+
+	"countersign/registry"
+)
+
+// Options say which database is used, and how.
+type Options struct {
+	// URL is sqlite:PATH for a file of this process alone, or postgres://….
+	URL string
+	// Logger gets what errors may not tell callers; nil discards it.
+	Logger *slog.Logger
+	// Connections limits the pool (on SQLite that of the readers); 0 means 16.
+	Connections int
+}
+
+// DB is an open database.
+type DB struct {
+	writer *bun.DB
+	reader *bun.DB // on Postgres the writer itself
+	// prepared runs the few statements that are asked often; it keeps them prepared.
+	prepared *bun.DB
+	engine   engine
+	log      *slog.Logger
+	lock     io.Closer // nil on Postgres
+
+	resolveOnce sync.Once
+	resolveText string
+}
+
+// Open connects to a database. It does not migrate it: [DB.Check] says whether
+// that is needed.
+func Open(ctx context.Context, o Options) (*DB, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Connections <= 0 {
+		o.Connections = 16
+	}
+	// The parser's text repeats the URL, which may hold a password.
+	u, err := url.Parse(o.URL)
+	if err != nil {
+		return nil, registry.Errorf(registry.ReasonInvalidArgument, "the database URL cannot be read")
+	}
+	var d *DB
+	switch u.Scheme {
+	case "sqlite":
+		d, err = openSQLite(o)
+	case "postgres", "postgresql":
+		d, err = openPostgres(o)
+	default:
+		err = registry.Errorf(registry.ReasonInvalidArgument, "the database URL must begin with sqlite: or postgres://")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := d.Ping(ctx); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// Close closes all connections and gives up the lock file.
+func (d *DB) Close() error {
+	var errs []error
+	for _, pool := range []*bun.DB{d.prepared, d.reader, d.writer} {
+		if pool != nil {
+			errs = append(errs, pool.Close())
+		}
+	}
+	if d.lock != nil {
+		errs = append(errs, d.lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Ping says whether the database answers.
+func (d *DB) Ping(ctx context.Context) error {
+	return d.failure(ctx, "ping", d.reader.PingContext(ctx))
+}

@@ -1,0 +1,85 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/pgdialect"
+	"github.com/uptrace/bun/dialect/sqlitedialect"
+	"github.com/uptrace/bun/schema"
+)
+
+// engine is what differs between the two databases.
+type engine struct {
+	name string
+	// forUpdate locks the rows that a query reads. It leaves out their keys,
+	// which never change, so that rows which refer to them can be written.
+	forUpdate string
+	// clock gives the time; empty when the database runs in this process and
+	// its clock is ours.
+	clock string
+	// horizon holds for rows that no running transaction can still come before.
+	horizon string
+	// migrating serialises migrators, besides the transactions they run in.
+	migrating string
+	// label gives the value of a label by its key.
+	label string
+	// contains says whether a text contains another, whatever the case.
+	contains string
+	// snapshot begins a transaction that reads one state of the database.
+	snapshot *sql.TxOptions
+}
+
+var postgres = engine{
+	name:      "postgres",
+	forUpdate: "NO KEY UPDATE",
+	clock:     "SELECT clock_timestamp()",
+	horizon:   "tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
+	migrating: "SELECT pg_advisory_xact_lock(4861272841)", // any number that nobody else uses
+	label:     "(s.labels::json ->> ?)",
+	contains:  "strpos(lower(?), lower(?)) > 0",
+	snapshot:  &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
+}
+
+var sqlite = engine{
+	name:     "sqlite",
+	horizon:  "TRUE",
+	label:    "(s.labels ->> ?)",
+	contains: "instr(lower(?), lower(?)) > 0",
+	snapshot: &sql.TxOptions{ReadOnly: true},
+}
+
+// now gives the database's time, in UTC and microseconds.
+func (e engine) now(ctx context.Context, q bun.IDB) (time.Time, error) {
+	if e.clock == "" {
+		return time.Now().UTC().Truncate(time.Microsecond), nil
+	}
+	var now time.Time
+	err := q.NewRaw(e.clock).Scan(ctx, &now)
+	return now.UTC().Truncate(time.Microsecond), err
+}
+
+// The dialects keep NUL, which no text of either database can hold, visible:
+// it comes in names and texts of strangers, and must not fail a transaction.
+type (
+	postgresDialect struct{ *pgdialect.Dialect }
+	sqliteDialect   struct{ *sqlitedialect.Dialect }
+)
+
+func (d postgresDialect) AppendString(b []byte, s string) []byte {
+	return d.Dialect.AppendString(b, showNUL(s))
+}
+
+func (d sqliteDialect) AppendString(b []byte, s string) []byte {
+	return d.Dialect.AppendString(b, showNUL(s))
+}
+
+func showNUL(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }
+
+var (
+	_ schema.Dialect = postgresDialect{}
+	_ schema.Dialect = sqliteDialect{}
+)

@@ -1,0 +1,99 @@
+package db
+
+import (
+	"context"
+
+	"github.com/uptrace/bun"
+)
+
+// Position is a place in a stream of rows, in the order in which they were
+// committed; the zero value is before the first. Ids alone do not have that
+// order, since a transaction may take one and commit late. So on Postgres the
+// transaction comes first, and only rows are read before which none can come
+// any more; SQLite's single writer needs ids only.
+type Position struct {
+	Tx int64 `json:"tx"`
+	ID int64 `json:"id"`
+}
+
+// OutboxAfter gives the next events of all tenants after a position.
+func (y *SystemStore) OutboxAfter(ctx context.Context, after Position, limit int) ([]OutboxEvent, Position, error) {
+	rows, next, err := follow(ctx, y.db, "", after, limit, func(r *outboxRow) Position { return Position{r.Tx, r.ID} })
+	out := make([]OutboxEvent, len(rows))
+	for i := range rows {
+		out[i] = rows[i].OutboxEvent
+	}
+	return out, next, err
+}
+
+// AuditAfter gives the next audit rows of all tenants after a position.
+func (y *SystemStore) AuditAfter(ctx context.Context, after Position, limit int) ([]AuditEntry, Position, error) {
+	rows, next, err := follow(ctx, y.db, "", after, limit, func(r *auditRow) Position { return Position{r.Tx, r.ID} })
+	out := make([]AuditEntry, len(rows))
+	for i := range rows {
+		out[i] = rows[i].AuditEntry
+	}
+	return out, next, err
+}
+
+// OutboxAfter gives the tenant's next events after a position.
+func (s *Store) OutboxAfter(ctx context.Context, after Position, limit int) ([]OutboxEvent, Position, error) {
+	if err := s.check(); err != nil {
+		return nil, after, err
+	}
+	rows, next, err := follow(ctx, s.db, s.tenant, after, limit, func(r *outboxRow) Position { return Position{r.Tx, r.ID} })
+	out := make([]OutboxEvent, len(rows))
+	for i := range rows {
+		out[i] = rows[i].OutboxEvent
+	}
+	return out, next, err
+}
+
+// follow reads the rows after a position, of one tenant or of all.
+func follow[R any](ctx context.Context, d *DB, tenant string, after Position, limit int, position func(*R) Position) ([]R, Position, error) {
+	var rows []R
+	err := d.read(ctx, "follow a stream", func(ctx context.Context, q bun.IDB) error {
+		query := q.NewSelect().Model(&rows).Where("(tx, id) > (?, ?)", after.Tx, after.ID).Where(d.engine.horizon)
+		if tenant != "" {
+			query = query.Where("tenant_id = ?", tenant)
+		}
+		return query.OrderExpr("tx, id").Limit(int64(max(limit, 1))).Scan(ctx)
+	})
+	if err == nil && len(rows) > 0 {
+		after = position(&rows[len(rows)-1])
+	}
+	return rows, after, err
+}
+
+// AuditQuery asks for audit rows of the tenant, the latest first.
+type AuditQuery struct {
+	Page
+	ObjectID string // empty: of all objects
+	Outcome  string // empty: all
+}
+
+// Audit lists audit rows, the latest first, with the key of the next page.
+func (s *Store) Audit(ctx context.Context, query AuditQuery) (entries []AuditEntry, next string, err error) {
+	err = s.read(ctx, "list audit rows", func(ctx context.Context, q bun.IDB) error {
+		var rows []auditRow
+		selection := q.NewSelect().Model(&rows).Where("tenant_id = ?", s.tenant)
+		if query.ObjectID != "" {
+			selection = selection.Where("object_id = ?", query.ObjectID)
+		}
+		if query.Outcome != "" {
+			selection = selection.Where("outcome = ?", query.Outcome)
+		}
+		if selection, err = query.before(selection, "id"); err != nil {
+			return err
+		}
+		if err := selection.Scan(ctx); err != nil {
+			return err
+		}
+		rows, next = cut(query.Page, rows, func(r *auditRow) cursor { return cursor{idKey(r.ID)} })
+		for i := range rows {
+			entries = append(entries, rows[i].AuditEntry)
+		}
+		return nil
+	})
+	return entries, next, err
+}

@@ -1,0 +1,138 @@
+package db
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"countersign/registry"
+)
+
+// SystemStore is the database as the few jobs see it that serve all tenants.
+// These methods are all of them.
+type SystemStore struct{ db *DB }
+
+// System gives the rows of all tenants to the product's own jobs.
+func (d *DB) System() *SystemStore { return &SystemStore{d} }
+
+// ProbeTarget is a server to be probed.
+type ProbeTarget struct {
+	Server     registry.Server
+	Connection registry.Connection
+	Era        string // how it shakes hands; empty: not known yet
+}
+
+// ProbePage gives the servers that are probed, active and degraded ones (R140,
+// R143), in the order of tenants and ids, after a key that a page before gave
+// as next; next is empty at the end.
+func (y *SystemStore) ProbePage(ctx context.Context, after string, limit int) (targets []ProbeTarget, next string, err error) {
+	page := Page{Size: limit, After: after}
+	err = y.db.read(ctx, "list servers to probe", func(ctx context.Context, q bun.IDB) error {
+		query := q.NewSelect().ColumnExpr(standingColumns(y.db.reader)).TableExpr("mcp_servers AS s "+standingOf).
+			Where("s.state IN (?, ?)", registry.StateActive, registry.StateDegraded)
+		query, err := page.after(query, false, false, "s.tenant_id", "s.server_id")
+		if err != nil {
+			return err
+		}
+		var rows []standing
+		if err := query.Scan(ctx, &rows); err != nil {
+			return err
+		}
+		rows, next = cut(page, rows, func(row *standing) cursor { return cursor{row.Server.TenantID, row.Server.ServerID} })
+		targets = make([]ProbeTarget, len(rows))
+		for i, row := range rows {
+			targets[i] = ProbeTarget{Server: row.Server, Era: row.Era}
+			if row.Connection != nil {
+				targets[i].Connection = *row.Connection
+			}
+		}
+		return nil
+	})
+	return targets, next, err
+}
+
+// RecordProbes records each server's window once (R141) and gives, for each
+// probe and in its place, the row that counts: that of the first who recorded
+// the window. The latest probe of a server is never replaced by an older one,
+// and no server's version moves.
+func (y *SystemStore) RecordProbes(ctx context.Context, probes []registry.Probe) ([]registry.Probe, error) {
+	if len(probes) == 0 {
+		return nil, nil
+	}
+	var out []registry.Probe
+	err := y.db.write(ctx, "record probes", func(ctx context.Context, tx bun.Tx) error {
+		rows, states := make([]probeRow, len(probes)), make([]probeStateRow, len(probes))
+		keys := make([][]any, len(probes))
+		for i, p := range probes {
+			p.Window, p.At = micro(p.Window), micro(p.At)
+			rows[i].Probe, keys[i] = p, []any{p.ServerID, p.Window}
+			states[i] = probeStateRow{ServerID: p.ServerID, TenantID: p.TenantID, ProbeWindow: p.Window}
+		}
+		// In one order, so that two who record at once do not wait in a circle.
+		slices.SortFunc(rows, func(a, b probeRow) int { return strings.Compare(a.ServerID, b.ServerID) })
+		slices.SortFunc(states, func(a, b probeStateRow) int { return strings.Compare(a.ServerID, b.ServerID) })
+		if _, err := tx.NewInsert().Model(&rows).On("CONFLICT (server_id, probe_window) DO NOTHING").Exec(ctx); err != nil {
+			return err
+		}
+		_, err := tx.NewInsert().Model(&states).On("CONFLICT (server_id) DO UPDATE").Set("probe_window = EXCLUDED.probe_window").
+			Where("ps.probe_window IS NULL OR ps.probe_window < EXCLUDED.probe_window").Exec(ctx)
+		if err != nil {
+			return err
+		}
+		var recorded []probeRow
+		if err := tx.NewSelect().Model(&recorded).Where("(server_id, probe_window) IN (?)", bun.Tuple(keys)).Scan(ctx); err != nil {
+			return err
+		}
+		byKey := make(map[string]registry.Probe, len(recorded))
+		for _, row := range recorded {
+			byKey[windowKey(row.ServerID, row.Window)] = row.Probe
+		}
+		out = make([]registry.Probe, len(probes))
+		for i, p := range probes {
+			out[i] = byKey[windowKey(p.ServerID, micro(p.Window))]
+		}
+		return nil
+	})
+	return out, err
+}
+
+// RecordedProbes gives what is recorded of servers in one window.
+func (y *SystemStore) RecordedProbes(ctx context.Context, window time.Time, serverIDs []string) (map[string]registry.Probe, error) {
+	out := make(map[string]registry.Probe, len(serverIDs))
+	if len(serverIDs) == 0 {
+		return out, nil
+	}
+	err := y.db.read(ctx, "read probes", func(ctx context.Context, q bun.IDB) error {
+		var rows []probeRow
+		err := q.NewSelect().Model(&rows).Where("probe_window = ? AND server_id IN (?)", micro(window), bun.In(serverIDs)).Scan(ctx)
+		for _, row := range rows {
+			out[row.ServerID] = row.Probe
+		}
+		return err
+	})
+	return out, err
+}
+
+// RememberEra keeps how a server shakes hands.
+func (s *Store) RememberEra(ctx context.Context, serverID, era string) error {
+	return s.write(ctx, "remember an era", func(ctx context.Context, t *tx) error {
+		is, err := t.NewSelect().TableExpr("mcp_servers").Where("tenant_id = ? AND server_id = ?", t.tenant, serverID).Exists(ctx)
+		if err != nil {
+			return err
+		}
+		if !is {
+			return serverNotFound()
+		}
+		row := probeStateRow{ServerID: serverID, TenantID: t.tenant, Era: era}
+		_, err = t.NewInsert().Model(&row).On("CONFLICT (server_id) DO UPDATE").Set("era = EXCLUDED.era").
+			Where("ps.tenant_id = EXCLUDED.tenant_id").Exec(ctx)
+		return err
+	})
+}
+
+func micro(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
+
+func windowKey(serverID string, window time.Time) string { return serverID + " " + timeKey(window) }

@@ -1,0 +1,102 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"countersign/registry"
+)
+
+// Register makes a server, with its provider and its connection. The
+// transaction decides who gets a name: the loser's error is
+// server_already_exists, with the fact server_id. A repeat of the operation, or
+// of the claim's key with the same body, is told what the first one was
+// (Applied.Replayed). The request must have been checked.
+func (s *Store) Register(ctx context.Context, g registry.Registration, op registry.Operation, claim *Claim) (Applied, error) {
+	var (
+		out     Applied
+		refusal error
+	)
+	err := s.write(ctx, op.Name, func(ctx context.Context, t *tx) error {
+		out, refusal = Applied{}, nil
+		if g.TenantID != t.tenant || g.ServerID == "" {
+			return registry.Errorf(registry.ReasonInternal, "the registration lacks a server id, or is another tenant's")
+		}
+		if done, err := t.recorded(ctx, g.ServerID, op.ID); err != nil || done != nil {
+			if done != nil {
+				out, refusal = done.answer()
+			}
+			return err
+		}
+		if err := t.setNow(ctx); err != nil {
+			return err
+		}
+		earlier, err := t.claimed(ctx, claim)
+		if earlier != nil {
+			row, err := t.lockServer(ctx, earlier.ServerID)
+			if err == nil {
+				out = Applied{Server: row.Server, Answer: earlier.Answer, Replayed: true}
+			}
+			return err
+		}
+		if err == nil {
+			err = t.nameIsFree(ctx, g.Name)
+		}
+		if e, ok := registry.AsError(err); ok {
+			refusal = e
+			return t.refuse(ctx, registry.Server{ServerID: g.ServerID}, op, e, nil)
+		}
+		if err != nil {
+			return err
+		}
+		out, err = t.register(ctx, g, op, claim)
+		return err
+	})
+	if err != nil {
+		return Applied{}, err
+	}
+	return out, refusal
+}
+
+func (t *tx) nameIsFree(ctx context.Context, name string) error {
+	var id string
+	err := t.NewSelect().TableExpr("mcp_servers").Column("server_id").
+		Where("tenant_id = ? AND name = ? AND state <> ?", t.tenant, name, registry.StateRetired).Scan(ctx, &id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return registry.Errorf(registry.ReasonServerExists, "there is a server named %s", name).
+		With("server_id", id).With("name", name).WithNext("choose another name, or change or retire that server")
+}
+
+func (t *tx) register(ctx context.Context, g registry.Registration, op registry.Operation, claim *Claim) (Applied, error) {
+	record, provider, connection := registry.Registered(g, op.Actor, t.now)
+	changes := record.Done(t.now)
+	row := serverRow{Server: record.Server}
+	if err := row.pin(); err != nil {
+		return Applied{}, err
+	}
+	if err := t.emit(ctx, &row, op, changes.Events); err != nil {
+		return Applied{}, err
+	}
+	for _, model := range []any{&providerRow{Provider: provider, Live: true}, &connectionRow{Connection: connection}, &row} {
+		if _, err := t.NewInsert().Model(model).Exec(ctx); err != nil {
+			return Applied{}, err
+		}
+	}
+	e := entry(op, row.ServerID)
+	e.VersionAfter, e.Note = row.Version, changes.Note
+	if err := t.audit(ctx, e); err != nil {
+		return Applied{}, err
+	}
+	out := Applied{Server: row.Server}
+	var err error
+	if out.Answer, err = t.claim(ctx, claim, op, &row.Server); err != nil {
+		return Applied{}, err
+	}
+	return out, t.recordApplied(ctx, row.ServerID, op, out)
+}

@@ -1,0 +1,78 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+)
+
+// Resolve says of each tool whether it may be called now: one query over what
+// is committed, judged by the database's clock (R70–R73). An id that the
+// tenant does not have is left out: its denial is tool_not_found. Where a
+// retired server had the id, and no live one has it, the answer is about that.
+func (s *Store) Resolve(ctx context.Context, toolIDs []string) (map[string]*ToolView, error) {
+	out := make(map[string]*ToolView, len(toolIDs))
+	if err := s.check(); err != nil || len(toolIDs) == 0 {
+		return out, err
+	}
+	rows, err := s.facts(ctx, toolIDs)
+	if err != nil {
+		return nil, s.db.failure(ctx, "resolve", err)
+	}
+	for i := range rows {
+		view := rows[i].view(rows[i].Now)
+		out[view.Tool.ToolID] = &view
+	}
+	return out, nil
+}
+
+// facts runs on the pool that keeps statements prepared: it is asked before
+// every call of a tool.
+func (s *Store) facts(ctx context.Context, toolIDs []string) ([]toolFacts, error) {
+	keys := make([]string, len(toolIDs))
+	for i, id := range toolIDs {
+		keys[i] = key(showNUL(id))
+	}
+	var (
+		rows *sql.Rows
+		err  error
+		now  = time.Now().UTC() // the clock of an engine that runs in this process
+	)
+	if s.db.engine.name == postgres.name {
+		rows, err = s.db.prepared.DB.QueryContext(ctx, s.db.resolveQuery(), s.tenant, keys)
+	} else {
+		list, _ := json.Marshal(keys) // strings marshal
+		rows, err = s.db.prepared.DB.QueryContext(ctx, s.db.resolveQuery(), s.tenant, string(list))
+	}
+	if err != nil {
+		return nil, err
+	}
+	var facts []toolFacts
+	if err := errors.Join(s.db.prepared.ScanRows(ctx, rows, &facts), rows.Err(), rows.Close()); err != nil {
+		return nil, err
+	}
+	for i := range facts {
+		if s.db.engine.clock == "" {
+			facts[i].Now = now
+		}
+	}
+	return facts, nil
+}
+
+// resolveQuery selects the facts of each tool key once: those of the live
+// server, else of the latest one. Ids of servers order them by time.
+func (d *DB) resolveQuery() string {
+	d.resolveOnce.Do(func() {
+		now, keys := "clock_timestamp()", "(t.tool_key = ANY($2))"
+		if d.engine.name == sqlite.name {
+			now, keys = "NULL", "(t.tool_key IN (SELECT value FROM json_each(?2)))"
+		}
+		tools := "(SELECT t.*, row_number() OVER (PARTITION BY t.tool_key ORDER BY t.live DESC, t.server_id DESC) AS place FROM tools AS t WHERE t.tenant_id = $1 AND " + keys + ") AS t"
+		tables := strings.Replace(toolTables, "tools AS t", tools, 1)
+		d.resolveText = "SELECT " + toolColumns(d.prepared) + ", " + now + " AS now FROM " + tables + " WHERE t.place = 1"
+	})
+	return d.resolveText
+}

@@ -1,0 +1,96 @@
+package db
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"countersign/registry"
+)
+
+// Rows are structs of the registry and what only the table knows.
+type (
+	serverRow struct {
+		bun.BaseModel `bun:"table:mcp_servers,alias:s"`
+		registry.Server
+		ConnectionName    string `bun:"connection_name,nullzero"`
+		ConnectionVersion int    `bun:"connection_version,nullzero"`
+		EventSeq          int64  `bun:"event_seq"`
+	}
+
+	providerRow struct {
+		bun.BaseModel `bun:"table:providers,alias:p"`
+		registry.Provider
+		Live bool `bun:"live"`
+	}
+
+	connectionRow struct {
+		bun.BaseModel `bun:"table:connections,alias:c"`
+		registry.Connection
+	}
+
+	toolRow struct {
+		bun.BaseModel `bun:"table:tools,alias:t"`
+		registry.Tool
+		ExternalKey string `bun:"external_key"`
+		ToolKey     string `bun:"tool_key"`
+		Live        bool   `bun:"live"`
+	}
+
+	bindingRow struct {
+		bun.BaseModel `bun:"table:mcp_tool_bindings,alias:b"`
+		registry.ToolBinding
+	}
+
+	resourceRow struct {
+		bun.BaseModel `bun:"table:mcp_resource_bindings,alias:r"`
+		registry.ResourceBinding
+		ResourceKey string `bun:"resource_key"`
+	}
+
+	promptRow struct {
+		bun.BaseModel `bun:"table:mcp_prompt_bindings,alias:m"`
+		registry.PromptBinding
+		PromptKey string `bun:"prompt_key"`
+	}
+
+	descriptorRow struct {
+		bun.BaseModel `bun:"table:descriptors,alias:d"`
+		registry.Descriptor
+	}
+
+	decisionRow struct {
+		bun.BaseModel `bun:"table:decisions,alias:d"`
+		registry.Decision
+	}
+
+	probeRow struct {
+		bun.BaseModel `bun:"table:probes,alias:pr"`
+		registry.Probe
+	}
+
+	probeStateRow struct {
+		bun.BaseModel `bun:"table:server_probe_state,alias:ps"`
+		ServerID      string    `bun:"server_id,pk"`
+		TenantID      string    `bun:"tenant_id"`
+		Era           string    `bun:"era"`
+		ProbeWindow   time.Time `bun:"probe_window,nullzero"`
+	}
+)
+
+// maxKey is the longest text that is a key of an index as it is, in bytes.
+// Postgres allows about 2,700 for a whole row of an index.
+const maxKey = 512
+
+// key makes a text of strangers short enough for an index: a longer one keeps
+// its beginning and gets its hash. Short texts, all names that can be bound
+// among them, stay as they are; no long one can pass for a short one.
+func key(text string) string {
+	if len(text) <= maxKey {
+		return text
+	}
+	sum := sha256.Sum256([]byte(text))
+	return text[:maxKey] + hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,199 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"countersign/registry"
+)
+
+type snapshotRow struct {
+	bun.BaseModel   `bun:"table:snapshots,alias:n"`
+	TenantID        string    `bun:"tenant_id,pk"`
+	Digest          string    `bun:"digest,pk"`
+	ProtocolVersion string    `bun:"protocol_version"`
+	ServerName      string    `bun:"server_name"`
+	ServerVersion   string    `bun:"server_version"`
+	Instructions    string    `bun:"instructions"`
+	TextDigest      string    `bun:"text_digest"`
+	Kinds           []string  `bun:"kinds,type:text"`
+	Quirks          []string  `bun:"quirks,type:text"`
+	CreatedAt       time.Time `bun:"created_at"`
+}
+
+type itemRow struct {
+	bun.BaseModel  `bun:"table:snapshot_items,alias:i"`
+	TenantID       string            `bun:"tenant_id,pk"`
+	SnapshotDigest string            `bun:"snapshot_digest,pk"`
+	Kind           registry.ItemKind `bun:"kind,pk"`
+	ItemKey        string            `bun:"item_key,pk"`
+	Name           string            `bun:"name"`
+	Definition     string            `bun:"definition_digest"`
+	registry.Digests
+	Verdict registry.Reason `bun:"verdict"`
+	Detail  string          `bun:"detail"`
+	Title   string          `bun:"title"`
+	Body    string          `bun:"body"`
+}
+
+type definitionRow struct {
+	bun.BaseModel `bun:"table:definitions,alias:d"`
+	TenantID      string `bun:"tenant_id,pk"`
+	Digest        string `bun:"digest,pk"`
+	Raw           []byte `bun:"raw"`
+}
+
+// bulkBytes bounds the definitions of one statement, in bytes before quoting.
+const bulkBytes = 1 << 20
+
+// SaveSnapshot keeps a snapshot and the bytes of its items. Both are addressed
+// by their content, so saving again changes nothing; of two looks of the same
+// digest the first one stays.
+func (s *Store) SaveSnapshot(ctx context.Context, snap *registry.Snapshot) error {
+	return s.write(ctx, "save a snapshot", func(ctx context.Context, t *tx) error {
+		if err := t.saveDefinitions(ctx, snap.Items); err != nil {
+			return err
+		}
+		row := snapshotRow{
+			TenantID: s.tenant, Digest: snap.Digest, ProtocolVersion: snap.ProtocolVersion, ServerName: snap.ServerName,
+			ServerVersion: snap.ServerVersion, Instructions: snap.Instructions, TextDigest: snap.TextDigest,
+			Kinds: snap.Kinds, Quirks: snap.Quirks, CreatedAt: snap.CreatedAt,
+		}
+		result, err := t.NewInsert().Model(&row).On("CONFLICT DO NOTHING").Exec(ctx)
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n == 0 {
+			return err
+		}
+		rows := make([]itemRow, len(snap.Items))
+		for i, item := range snap.Items {
+			rows[i] = itemRow{
+				TenantID: s.tenant, SnapshotDigest: snap.Digest, Kind: item.Kind, ItemKey: key(item.Name), Name: item.Name,
+				Definition: item.Definition, Digests: item.Digests, Verdict: item.Verdict, Detail: item.Detail,
+				Title: item.Title, Body: item.Text,
+			}
+		}
+		return insert(ctx, t, rows, "")
+	})
+}
+
+// saveDefinitions adds those that are not there. Sorted, so that two who save
+// the same do not wait for each other in a circle.
+func (t *tx) saveDefinitions(ctx context.Context, items []registry.Item) error {
+	raw := make(map[string][]byte, len(items))
+	for _, item := range items {
+		raw[item.Definition] = item.Raw
+	}
+	digests := make([]string, 0, len(raw))
+	for digest := range raw {
+		digests = append(digests, digest)
+	}
+	slices.Sort(digests)
+	for chunk := range slices.Chunk(digests, bulkRows) {
+		var known []string
+		err := t.NewSelect().TableExpr("definitions").Column("digest").
+			Where("tenant_id = ? AND digest IN (?)", t.tenant, bun.In(chunk)).Scan(ctx, &known)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		there := make(map[string]bool, len(known))
+		for _, digest := range known {
+			there[digest] = true
+		}
+		var rows []definitionRow
+		size := 0
+		for _, digest := range chunk {
+			if there[digest] {
+				continue
+			}
+			rows = append(rows, definitionRow{TenantID: t.tenant, Digest: digest, Raw: raw[digest]})
+			if size += len(raw[digest]); size < bulkBytes {
+				continue
+			}
+			if err := insert(ctx, t, rows, "CONFLICT DO NOTHING"); err != nil {
+				return err
+			}
+			rows, size = nil, 0
+		}
+		if err := insert(ctx, t, rows, "CONFLICT DO NOTHING"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Snapshot gives a snapshot by its digest, without the bytes of its items,
+// which [Store.Definitions] has. The error is nothing_discovered when the
+// tenant has none of this digest.
+func (s *Store) Snapshot(ctx context.Context, digest string) (*registry.Snapshot, error) {
+	var snap *registry.Snapshot
+	err := s.read(ctx, "read a snapshot", func(ctx context.Context, q bun.IDB) (err error) {
+		snap, err = snapshotOf(ctx, q, s.tenant, digest)
+		return err
+	})
+	return snap, err
+}
+
+func snapshotOf(ctx context.Context, q bun.IDB, tenant, digest string) (*registry.Snapshot, error) {
+	var row snapshotRow
+	err := q.NewSelect().Model(&row).Where("tenant_id = ? AND digest = ?", tenant, digest).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, registry.Errorf(registry.ReasonNothingDiscovered, "there is no such snapshot")
+	}
+	if err != nil {
+		return nil, err
+	}
+	var rows []itemRow
+	err = q.NewSelect().Model(&rows).Where("tenant_id = ? AND snapshot_digest = ?", tenant, digest).Scan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	snap := &registry.Snapshot{
+		Digest: row.Digest, ProtocolVersion: row.ProtocolVersion, ServerName: row.ServerName, ServerVersion: row.ServerVersion,
+		Instructions: row.Instructions, TextDigest: row.TextDigest, Kinds: row.Kinds, Quirks: row.Quirks, CreatedAt: row.CreatedAt,
+		Items: make([]registry.Item, len(rows)),
+	}
+	for i, r := range rows {
+		snap.Items[i] = registry.Item{
+			Kind: r.Kind, Name: r.Name, Definition: r.Definition, Digests: r.Digests, Verdict: r.Verdict, Detail: r.Detail,
+			Title: r.Title, Text: r.Body,
+		}
+	}
+	slices.SortFunc(snap.Items, func(a, b registry.Item) int {
+		if a.Kind != b.Kind {
+			return strings.Compare(string(a.Kind), string(b.Kind))
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return snap, nil
+}
+
+// Definitions gives the bytes that servers sent, by their digests. Unknown
+// digests are left out.
+func (s *Store) Definitions(ctx context.Context, digests []string) (map[string][]byte, error) {
+	out := make(map[string][]byte, len(digests))
+	err := s.read(ctx, "read definitions", func(ctx context.Context, q bun.IDB) error {
+		return definitionsOf(ctx, q, s.tenant, digests, out)
+	})
+	return out, err
+}
+
+func definitionsOf(ctx context.Context, q bun.IDB, tenant string, digests []string, out map[string][]byte) error {
+	for chunk := range slices.Chunk(digests, bulkRows) {
+		var rows []definitionRow
+		if err := q.NewSelect().Model(&rows).Where("tenant_id = ? AND digest IN (?)", tenant, bun.In(chunk)).Scan(ctx); err != nil {
+			return err
+		}
+		for _, row := range rows {
+			out[row.Digest] = row.Raw
+		}
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package db
+
+import (
+	"reflect"
+	"strings"
+
+	"github.com/uptrace/bun"
+
+	"countersign/registry"
+)
+
+// standing is a server and what stands beside it, as one joined row.
+type standing struct {
+	Server          registry.Server      `bun:"embed:s_"`
+	Connection      *registry.Connection `bun:"embed:c_"` // nil for stdio
+	Probe           *registry.Probe      `bun:"embed:pr_"`
+	ProviderEnabled bool                 `bun:"provider_enabled"`
+	Era             string               `bun:"era"`
+}
+
+// standingOf joins mcp_servers AS s, which the query's tables begin with, to
+// what stands beside a server.
+const standingOf = `
+JOIN providers AS p ON p.tenant_id = s.tenant_id AND p.provider_id = s.provider_id
+LEFT JOIN connections AS c ON c.tenant_id = s.tenant_id AND c.name = s.connection_name AND c.version = s.connection_version
+LEFT JOIN server_probe_state AS ps ON ps.server_id = s.server_id
+LEFT JOIN probes AS pr ON pr.server_id = ps.server_id AND pr.probe_window = ps.probe_window`
+
+// standingColumns lists the columns of standing.
+func standingColumns(db *bun.DB) string {
+	return strings.Join([]string{
+		columns[registry.Server](db, "s"), columns[registry.Connection](db, "c"), columns[registry.Probe](db, "pr"),
+		"p.enabled AS provider_enabled", "COALESCE(ps.era, '') AS era",
+	}, ", ")
+}
+
+// columns lists the columns of a struct in a table, each named with the alias
+// before it, as a field with bun:"embed:ALIAS_" reads them.
+func columns[T any](db *bun.DB, alias string) string {
+	var b strings.Builder
+	for i, field := range db.Table(reflect.TypeFor[T]()).Fields {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(alias + "." + field.Name + " AS " + alias + "_" + field.Name)
+	}
+	return b.String()
+}
+
+// holds is true of a binding b whose approval is of what the tool t and the
+// server s are now: registry.ToolBinding.Holds, in SQL.
+const holds = `(b.bound AND b.schema_hash = t.contract_digest AND b.text_digest = t.text_digest
+AND b.behaviour_digest = t.behaviour_digest AND b.target_digest = s.target_digest)`
+
+func (st *standing) view(counts Counts) ServerView {
+	v := ServerView{Server: st.Server, LastProbe: st.Probe, Era: st.Era, ProviderEnabled: st.ProviderEnabled, Counts: counts}
+	if st.Connection != nil {
+		v.Connection = *st.Connection
+	}
+	return v
+}

@@ -1,0 +1,82 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"countersign/failpoint"
+)
+
+// attempts is how often a transaction is tried that meets other writers.
+const attempts = 6
+
+// write runs fn in one transaction, again when another writer came first. A
+// name of the failpoints is that of the operation.
+func (d *DB) write(ctx context.Context, name string, fn func(ctx context.Context, tx bun.Tx) error) error {
+	for try := 1; ; try++ {
+		err := d.attempt(ctx, name, fn)
+		if err == nil {
+			return nil
+		}
+		kind := classify(ctx, err)
+		if try == attempts || kind != troubleConflict && kind != troubleUnique {
+			return d.failure(ctx, name, err)
+		}
+		d.log.LogAttrs(ctx, slog.LevelDebug, "database: another writer came first", slog.String("doing", name), slog.Int("try", try))
+		wait := time.Duration(try) * 5 * time.Millisecond
+		select {
+		case <-time.After(wait/2 + rand.N(wait)):
+		case <-ctx.Done():
+			return d.failure(ctx, name, ctx.Err())
+		}
+	}
+}
+
+func (d *DB) attempt(ctx context.Context, name string, fn func(ctx context.Context, tx bun.Tx) error) (err error) {
+	tx, err := d.writer.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, rollback(tx))
+		}
+	}()
+	if err := fn(ctx, tx); err != nil {
+		return err
+	}
+	hit(name + ".before_commit")
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	hit(name + ".after_commit")
+	return nil
+}
+
+func rollback(tx bun.Tx) error {
+	// It fails when the transaction is over already, which is what it is for.
+	_ = tx.Rollback()
+	return nil
+}
+
+func hit(point string) {
+	if slices.Contains(failpoint.Points, point) {
+		failpoint.Hit(point)
+	}
+}
+
+// read runs fn on one state of the database.
+func (d *DB) read(ctx context.Context, doing string, fn func(ctx context.Context, q bun.IDB) error) error {
+	tx, err := d.reader.BeginTx(ctx, d.engine.snapshot)
+	if err != nil {
+		return d.failure(ctx, doing, err)
+	}
+	defer func() { _ = rollback(tx) }() // nothing to keep
+	return d.failure(ctx, doing, fn(ctx, tx))
+}
