@@ -1,0 +1,74 @@
+package api
+
+import (
+	"strings"
+
+	"countersign/proto/countersign/registry/v1/registryv1connect"
+	"countersign/registry"
+)
+
+// rule says who may call an RPC: the credential has the scope, and its bearer
+// one of the roles. No roles: the scope is enough.
+type rule struct {
+	scope    registry.Scope
+	roles    []registry.Role
+	decision registry.Verb // set for decisions: refusals are audited (R122)
+}
+
+var (
+	readers     = registry.Roles()
+	operators   = []registry.Role{registry.RoleOperator, registry.RoleAssetMaintainer, registry.RolePlatformAdmin}
+	maintainers = []registry.Role{registry.RoleAssetMaintainer, registry.RolePlatformAdmin}
+)
+
+// verbRetire is how a refused retirement stands in the audit.
+const verbRetire registry.Verb = "retire"
+
+// access is the only table of permissions (R182, R183, R185). An RPC without a
+// row cannot be called, and a test wants a row for each.
+var access = map[string]rule{
+	registryv1connect.McpServerServiceRegisterMcpServerProcedure:       {scope: registry.ScopeAdmin, roles: maintainers},
+	registryv1connect.McpServerServiceGetMcpServerProcedure:            {scope: registry.ScopeRead, roles: readers},
+	registryv1connect.McpServerServiceListMcpServersProcedure:          {scope: registry.ScopeRead, roles: readers},
+	registryv1connect.McpServerServiceUpdateMcpServerProcedure:         {scope: registry.ScopeAdmin, roles: maintainers},
+	registryv1connect.McpServerServiceDiscoverMcpCapabilitiesProcedure: {scope: registry.ScopeAdmin, roles: operators},
+	registryv1connect.McpServerServiceTestMcpServerProcedure:           {scope: registry.ScopeAdmin, roles: operators},
+	registryv1connect.McpServerServiceGetMcpCapabilitiesProcedure:      {scope: registry.ScopeRead, roles: readers},
+	registryv1connect.McpServerServiceActivateMcpServerProcedure:       {scope: registry.ScopeAdmin, roles: maintainers, decision: registry.VerbApprove},
+	registryv1connect.McpServerServiceRejectMcpServerProcedure:         {scope: registry.ScopeAdmin, roles: maintainers, decision: registry.VerbReject},
+	registryv1connect.McpServerServiceRequestReviewProcedure:           {scope: registry.ScopeAdmin, roles: maintainers, decision: registry.VerbRequestReview},
+	registryv1connect.McpServerServiceRetireMcpServerProcedure:         {scope: registry.ScopeAdmin, roles: maintainers, decision: verbRetire},
+	registryv1connect.McpServerServiceListMcpServerRunsProcedure:       {scope: registry.ScopeRead, roles: readers},
+
+	registryv1connect.ToolCatalogServiceListToolsProcedure:      {scope: registry.ScopeRead, roles: readers},
+	registryv1connect.ToolCatalogServiceGetToolProcedure:        {scope: registry.ScopeRead, roles: readers},
+	registryv1connect.ToolCatalogServiceSetToolEnabledProcedure: {scope: registry.ScopeAdmin, roles: maintainers},
+
+	registryv1connect.McpRegistryServiceResolveToolProcedure:       {scope: registry.ScopeInternal},
+	registryv1connect.McpRegistryServiceBatchResolveToolsProcedure: {scope: registry.ScopeInternal},
+	registryv1connect.McpRegistryServiceListCapabilitiesProcedure:  {scope: registry.ScopeInternal},
+}
+
+// permit says whether the principal may call the RPC.
+func permit(p registry.Principal, procedure string) error {
+	need, known := access[procedure]
+	switch {
+	case !known:
+		return registry.Errorf(registry.ReasonPermissionDenied, "nobody may call %s", procedure)
+	case !p.May(need.scope):
+		return registry.Errorf(registry.ReasonPermissionDenied, "this needs a token with the scope %s", need.scope).
+			With("scope", string(need.scope))
+	case len(need.roles) > 0 && !p.Has(need.roles...):
+		return registry.Errorf(registry.ReasonPermissionDenied, "this needs one of the roles %s", words(need.roles)).
+			With("roles", words(need.roles)).WithNext("ask somebody with one of these roles")
+	}
+	return nil
+}
+
+func words[S ~string](list []S) string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = string(s)
+	}
+	return strings.Join(out, ", ")
+}

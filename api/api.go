@@ -1,0 +1,144 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"buf.build/go/protovalidate"
+	"connectrpc.com/connect"
+	"connectrpc.com/grpchealth"
+	"connectrpc.com/grpcreflect"
+	"connectrpc.com/vanguard"
+
+	"countersign/db"
+	"countersign/proto/countersign/registry/v1/registryv1connect"
+	"countersign/registry"
+	"countersign/workflows"
+)
+
+// rpcPrefix begins the path of every RPC of ours.
+const rpcPrefix = "/countersign.registry.v1."
+
+var serviceNames = []string{
+	registryv1connect.McpServerServiceName, registryv1connect.ToolCatalogServiceName, registryv1connect.McpRegistryServiceName,
+}
+
+// DefaultMaxBody is how many bytes a request may have, as sent and inflated:
+// enough for an approval of 10,000 lines.
+const DefaultMaxBody = 4 << 20
+
+// Changes is what handlers ask of the workflows (workflows.Client). Whatever
+// it refuses is a registry.Error.
+type Changes interface {
+	Register(ctx context.Context, in workflows.RegisterInput) (workflows.RegisterOutput, error)
+	Decide(ctx context.Context, name string, in workflows.DecideInput) (registry.Server, error)
+	Edit(ctx context.Context, name string, in workflows.EditInput) (registry.Server, error)
+	SetEnabled(ctx context.Context, name string, in workflows.SetEnabledInput) (registry.Server, error)
+	Retire(ctx context.Context, name string, in workflows.RetireInput) (registry.Server, error)
+	Discover(ctx context.Context, name string, in workflows.BeginDiscoveryInput) (workflows.StartedDiscovery, error)
+	Await(ctx context.Context, d workflows.StartedDiscovery) error
+	Test(ctx context.Context, in workflows.TestInput) (workflows.TestReport, error)
+	Runs(ctx context.Context, tenant, serverID string, size int, token string) ([]workflows.Run, string, error)
+}
+
+// Options is what the API needs.
+type Options struct {
+	// Required.
+	DB        *db.DB
+	Workflows Changes
+	Auth      *Authenticator
+
+	// Optional.
+	Installation registry.Installation
+	Log          *slog.Logger  // slog.Default() when nil
+	Checks       []Check       // of readiness, besides the database's
+	Hosts        []string      // names in the Host header that are served; empty: all
+	Fallback     http.Handler  // answers all paths that are not the API's, without a token: the console
+	MaxBody      int64         // DefaultMaxBody when 0
+	DrainDelay   time.Duration // between "not ready" and the end of listening, for load balancers to notice
+}
+
+// Handler is the API: one http.Handler for one listener.
+type Handler struct {
+	opts      Options
+	log       *slog.Logger
+	validator protovalidate.Validator
+	open      *http.ServeMux // without a token
+	closed    *http.ServeMux
+	guard     *http.CrossOriginProtection
+
+	draining context.Context //nolint:containedctx // over as soon as the process wants to end
+	drain    context.CancelFunc
+}
+
+// New makes the API.
+func New(o Options) (*Handler, error) {
+	if o.DB == nil || o.Workflows == nil || o.Auth == nil {
+		return nil, registry.Errorf(registry.ReasonInvalidArgument, "the API needs a database, workflows and an authenticator")
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.MaxBody == 0 {
+		o.MaxBody = DefaultMaxBody
+	}
+	validator, err := protovalidate.New()
+	if err != nil {
+		return nil, err
+	}
+	h := &Handler{
+		opts: o, log: o.Log, validator: validator, open: http.NewServeMux(), closed: http.NewServeMux(),
+		guard: http.NewCrossOriginProtection(),
+	}
+	h.draining, h.drain = context.WithCancel(context.Background()) //nolint:forbidigo // the process's own, not a caller's
+	if err := h.mount(); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// mount puts every face at its paths.
+func (h *Handler) mount() error {
+	common := connect.WithHandlerOptions(
+		strict(), connect.WithReadMaxBytes(int(h.opts.MaxBody)), connect.WithInterceptors(connect.UnaryInterceptorFunc(h.intercept)),
+	)
+	var services []*vanguard.Service
+	for _, service := range []struct {
+		path    string
+		handler http.Handler
+	}{
+		pair(registryv1connect.NewMcpServerServiceHandler(servers{h}, common)),
+		pair(registryv1connect.NewToolCatalogServiceHandler(tools{h}, common)),
+		pair(registryv1connect.NewMcpRegistryServiceHandler(resolver{h}, common)),
+	} {
+		h.closed.Handle(service.path, onlyParameters(service.handler))
+		services = append(services, vanguard.NewService(service.path, service.handler))
+	}
+	rest, err := restHandler(services)
+	if err != nil {
+		return err
+	}
+	h.closed.Handle("/factory/", rest)
+
+	reflector := grpcreflect.NewStaticReflector(serviceNames...)
+	h.closed.Handle(grpcreflect.NewHandlerV1(reflector))
+	h.closed.Handle(grpcreflect.NewHandlerV1Alpha(reflector))
+
+	h.open.Handle(grpchealth.NewHandler(health{h}))
+	h.open.HandleFunc("GET /livez", livez)
+	h.open.HandleFunc("GET /readyz", h.readyz)
+	h.open.HandleFunc("GET /openapi.json", openAPI)
+	return nil
+}
+
+func pair(path string, handler http.Handler) struct {
+	path    string
+	handler http.Handler
+} {
+	return struct {
+		path    string
+		handler http.Handler
+	}{path, handler}
+}

@@ -1,0 +1,333 @@
+package api
+
+import (
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"countersign/db"
+	pb "countersign/proto/countersign/registry/v1"
+	"countersign/registry"
+	"countersign/workflows"
+)
+
+// The words of the registry and of the proto. What is not in a table becomes
+// the unspecified value, or "".
+var (
+	directions = map[registry.Direction]pb.McpDirection{
+		registry.DirectionConsumed: pb.McpDirection_MCP_DIRECTION_CONSUMED,
+		registry.DirectionExposed:  pb.McpDirection_MCP_DIRECTION_EXPOSED,
+	}
+	transports = map[registry.Transport]pb.McpTransport{
+		registry.TransportStreamableHTTP: pb.McpTransport_MCP_TRANSPORT_STREAMABLE_HTTP,
+		registry.TransportStdio:          pb.McpTransport_MCP_TRANSPORT_STDIO,
+	}
+	authentications = map[registry.Authentication]pb.McpAuthentication{
+		registry.AuthOAuth2:           pb.McpAuthentication_MCP_AUTHENTICATION_OAUTH2_PROTECTED_RESOURCE,
+		registry.AuthWorkloadIdentity: pb.McpAuthentication_MCP_AUTHENTICATION_WORKLOAD_IDENTITY,
+		registry.AuthNoneException:    pb.McpAuthentication_MCP_AUTHENTICATION_NONE_EXCEPTION,
+	}
+	states = map[registry.State]pb.McpServerState{
+		registry.StateRegistered: pb.McpServerState_MCP_SERVER_STATE_REGISTERED,
+		registry.StateVerified:   pb.McpServerState_MCP_SERVER_STATE_VERIFIED,
+		registry.StateActive:     pb.McpServerState_MCP_SERVER_STATE_ACTIVE,
+		registry.StateDegraded:   pb.McpServerState_MCP_SERVER_STATE_DEGRADED,
+		registry.StateRetired:    pb.McpServerState_MCP_SERVER_STATE_RETIRED,
+	}
+	classes = map[registry.Class]pb.SideEffectClass{
+		registry.ClassRead:        pb.SideEffectClass_SIDE_EFFECT_CLASS_READ,
+		registry.ClassSandbox:     pb.SideEffectClass_SIDE_EFFECT_CLASS_SANDBOX,
+		registry.ClassSharedWrite: pb.SideEffectClass_SIDE_EFFECT_CLASS_SHARED_WRITE,
+		registry.ClassPublication: pb.SideEffectClass_SIDE_EFFECT_CLASS_PUBLICATION,
+	}
+	levels = map[registry.Level]pb.HealthLevel{
+		registry.LevelHealthy:   pb.HealthLevel_HEALTH_LEVEL_HEALTHY,
+		registry.LevelDegraded:  pb.HealthLevel_HEALTH_LEVEL_DEGRADED,
+		registry.LevelUnhealthy: pb.HealthLevel_HEALTH_LEVEL_UNHEALTHY,
+		registry.LevelUnknown:   pb.HealthLevel_HEALTH_LEVEL_UNKNOWN,
+	}
+	reviews = map[registry.ReviewStatus]pb.ReviewStatus{
+		registry.ReviewNone:     pb.ReviewStatus_REVIEW_STATUS_NONE,
+		registry.ReviewPending:  pb.ReviewStatus_REVIEW_STATUS_PENDING,
+		registry.ReviewApproved: pb.ReviewStatus_REVIEW_STATUS_APPROVED,
+		registry.ReviewRejected: pb.ReviewStatus_REVIEW_STATUS_REJECTED,
+		registry.ReviewExpired:  pb.ReviewStatus_REVIEW_STATUS_EXPIRED,
+	}
+	discoveries = map[registry.DiscoveryStatus]pb.DiscoveryStatus{
+		registry.DiscoveryNever:     pb.DiscoveryStatus_DISCOVERY_STATUS_NEVER,
+		registry.DiscoveryRunning:   pb.DiscoveryStatus_DISCOVERY_STATUS_RUNNING,
+		registry.DiscoverySucceeded: pb.DiscoveryStatus_DISCOVERY_STATUS_SUCCEEDED,
+		registry.DiscoveryFailed:    pb.DiscoveryStatus_DISCOVERY_STATUS_FAILED,
+	}
+)
+
+// word gives the registry's word for a value of the proto.
+func word[W ~string, V comparable](table map[W]V, value V) W {
+	for w, v := range table {
+		if v == value {
+			return w
+		}
+	}
+	return ""
+}
+
+// moment gives a time, or nothing for none.
+func moment(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+// text makes a string of a stranger fit for the proto, whose strings are UTF-8.
+func text[S ~string | ~[]byte](s S) string { return strings.ToValidUTF8(string(s), "\uFFFD") }
+
+func strs[S ~string](list []S) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = text(s)
+	}
+	return out
+}
+
+func count(n int) int32 { return int32(min(n, 1<<31-1)) } //nolint:gosec // bounded
+
+// serverOut is a server as everybody sees it.
+func serverOut(v *db.ServerView) *pb.McpServer {
+	s := &v.Server
+	out := &pb.McpServer{
+		ServerId: s.ServerID, TenantId: s.TenantID, Name: s.Name, Direction: directions[s.Direction], Transport: transports[s.Transport],
+		EndpointRef: s.EndpointRef, CommandRef: s.CommandRef, Authentication: authentications[s.Authentication],
+		GovernancePolicyRef: s.GovernancePolicyRef, ProtocolVersion: text(s.ProtocolVersion), State: states[s.State],
+		ReleaseId: s.ReleaseID, LastHandshakeAt: moment(s.LastHandshakeAt), Version: s.Version, Etag: s.Etag(),
+		ProviderId: s.ProviderID, Description: s.Description, Owner: s.Owner, Labels: s.Labels, ProductVersion: s.ProductVersion,
+		EndpointUrl: v.Connection.URL, DialAddress: v.Connection.DialAddress,
+		Causes: strs(s.Causes), Health: healthOut(registry.HealthOf(s, v.LastProbe)), Review: reviewOut(&s.Review),
+		Discovery: discoveryOut(&s.Discovery), Counts: countsOut(v.Counts),
+		Reported:     &pb.ReportedIdentity{Name: text(s.Reported.Name), Version: text(s.Reported.Version)},
+		TargetDigest: s.TargetDigest, SnapshotDigest: s.SnapshotDigest, ApprovedSnapshotDigest: s.ApprovedSnapshot,
+		CreateTime: moment(s.CreatedAt), CreatedBy: s.CreatedBy, UpdateTime: moment(s.UpdatedAt), RetireTime: moment(s.RetiredAt),
+	}
+	if x := s.Exception; x != (registry.Exception{}) {
+		out.AuthenticationException = &pb.AuthenticationException{
+			Reason: x.Reason, ApprovedBy: x.ApprovedBy, ApproveTime: moment(x.ApprovedAt), ExpireTime: moment(x.ExpiresAt),
+		}
+	}
+	if registry.LooksLikeKey(v.Connection.URL) {
+		out.Warnings = append(out.Warnings, "a part of the URL's path looks like a key: everybody who reads this server sees it; "+
+			"give credentials by reference instead")
+	}
+	return out
+}
+
+func healthOut(h registry.Health) *pb.Health {
+	return &pb.Health{Level: levels[h.Level], Reason: h.Reason, Summary: text(h.Summary), NextStep: h.Next, Since: moment(h.Since)}
+}
+
+func reviewOut(r *registry.Review) *pb.Review {
+	return &pb.Review{
+		Status: reviews[r.Status], Digest: r.Digest, SnapshotDigest: r.Snapshot, TargetDigest: r.Target, RequestedBy: r.RequestedBy,
+		OpenTime: moment(r.OpenedAt), ExpireTime: moment(r.ExpiresAt), DecidedBy: r.DecidedBy, DecideTime: moment(r.DecidedAt),
+		DecisionId: r.DecisionID,
+	}
+}
+
+func discoveryOut(d *registry.DiscoveryRun) *pb.Discovery {
+	return &pb.Discovery{
+		Number: d.Number, Status: discoveries[d.Status], Reason: string(d.Reason), Message: text(d.Message), RequestedBy: d.RequestedBy,
+		FinishTime: moment(d.FinishedAt), SucceedTime: moment(d.SucceededAt), NewTools: count(d.Counts.New),
+		ChangedTools: count(d.Counts.Changed), UnchangedTools: count(d.Counts.Unchanged),
+		UnavailableTools: count(d.Counts.Unavailable), TotalTools: count(d.Counts.Total),
+	}
+}
+
+func countsOut(c db.Counts) *pb.BindingCounts {
+	return &pb.BindingCounts{
+		Tools: count(c.Tools), AvailableTools: count(c.Available), EnabledTools: count(c.Enabled), BoundTools: count(c.Bound),
+		CallableTools: count(c.Callable), BoundResources: count(c.BoundResources), BoundPrompts: count(c.BoundPrompts),
+	}
+}
+
+func digestsOut(d registry.Digests) *pb.Digests {
+	return &pb.Digests{Contract: d.Contract, Text: d.Text, Behaviour: d.Behaviour, Meta: d.Meta}
+}
+
+// toolOut is a tool; definition is the JSON that the server sent, or nothing.
+func toolOut(v *db.ToolView, definition []byte) *pb.Tool {
+	t := &v.Tool
+	out := &pb.Tool{
+		ToolId: t.ToolID, ServerId: t.ServerID, ServerName: v.Server.Name, Name: text(t.ExternalID), Title: text(t.Title),
+		Description: text(t.Description), Enabled: t.Enabled, Available: t.Available, Callable: v.Denial == nil,
+		QuarantineReason: string(t.Verdict), QuarantineDetail: text(t.Detail), Digests: digestsOut(t.Digests),
+		DefinitionJson: text(definition), FirstSeenTime: moment(t.FirstSeenAt), LastSeenTime: moment(t.LastSeenAt),
+	}
+	if t.Available { // R51
+		out.LastSeenTime = moment(v.Server.Discovery.SucceededAt)
+	}
+	if v.Denial != nil {
+		out.DenialReason, out.DenialDetail = string(v.Denial.Reason), text(v.Denial.Detail)
+	}
+	if b := v.Binding; b != nil {
+		out.Bound = b.Bound && b.Holds(t.Digests, v.Server.TargetDigest)
+		out.DeclaredClass, out.DescriptorId, out.DescriptorVersion = classes[b.DeclaredClass], b.ToolID, b.ToolVersion
+		out.ApprovedDigests = digestsOut(registry.Digests{Contract: b.SchemaHash, Text: b.Text, Behaviour: b.Behaviour})
+	}
+	return out
+}
+
+// resourceOut is a resource or template with its binding, if it has one.
+func resourceOut(item registry.Item, b *registry.ResourceBinding, full bool) *pb.Resource {
+	out := &pb.Resource{
+		Uri: text(item.Name), Template: item.Kind == registry.KindTemplate, Title: text(item.Title), Description: text(item.Text),
+		QuarantineReason: string(item.Verdict),
+	}
+	if full {
+		out.DefinitionJson = text(item.Raw)
+	}
+	if b != nil {
+		out.Bound, out.SourceId, out.Classification, out.Scope = b.Bound, b.SourceID, b.Classification, b.Scope
+	}
+	return out
+}
+
+// promptOut is a prompt with its binding, if it has one.
+func promptOut(item registry.Item, b *registry.PromptBinding, full bool) *pb.Prompt {
+	out := &pb.Prompt{
+		Name: text(item.Name), Title: text(item.Title), Description: text(item.Text), QuarantineReason: string(item.Verdict),
+	}
+	if full {
+		out.DefinitionJson = text(item.Raw)
+	}
+	if b != nil {
+		out.Bound, out.SkillId, out.WorkflowStepRef = b.Bound, b.SkillID, b.WorkflowStepRef
+	}
+	return out
+}
+
+func runOut(r workflows.Run) *pb.Run {
+	return &pb.Run{
+		WorkflowId: r.WorkflowID, RunId: r.RunID, Type: r.Type, Status: r.Status, StartTime: moment(r.Start), CloseTime: moment(r.Close),
+		TemporalUrl: r.URL,
+	}
+}
+
+func testOut(r *workflows.TestReport) *pb.TestMcpServerResponse {
+	out := &pb.TestMcpServerResponse{
+		Ok: r.OK, Reason: string(r.Reason), Message: text(r.Message), NextStep: r.Next, ProtocolVersion: text(r.ProtocolVersion),
+		Reported:     &pb.ReportedIdentity{Name: text(r.ServerName), Version: text(r.ServerVersion)},
+		Capabilities: strs(r.Kinds), Tools: count(r.Tools), Resources: count(r.Resources), Prompts: count(r.Prompts),
+		Templates: count(r.Templates), Quirks: strs(r.Quirks),
+	}
+	for _, s := range r.Steps {
+		out.Steps = append(out.Steps, &pb.TestStep{Name: s.Name, Ok: s.OK, Detail: text(s.Detail), Duration: durationpb.New(s.Duration)})
+	}
+	return out
+}
+
+// resolutionOut is the answer about one tool.
+func resolutionOut(toolID string, v *db.ToolView, denial *registry.Denial) *pb.ResolveToolResponse {
+	out := &pb.ResolveToolResponse{ToolId: toolID, Callable: denial == nil}
+	if denial != nil {
+		out.Reason, out.Detail, out.Message = string(denial.Reason), text(denial.Detail), denial.Reason.Means()
+	}
+	if v == nil {
+		return out
+	}
+	out.Health = healthOut(registry.HealthOf(&v.Server, v.LastProbe))
+	// A degraded server is on its way back, and its callers may prepare (C20).
+	// Of all others nobody learns how to pass by us.
+	if v.Binding == nil || denial != nil && denial.Reason != registry.ReasonServerDegraded {
+		return out
+	}
+	s, b := &v.Server, v.Binding
+	out.Routing = &pb.Routing{
+		ServerId: s.ServerID, ServerName: s.Name, Transport: transports[s.Transport], EndpointUrl: v.Connection.URL,
+		DialAddress: v.Connection.DialAddress, ProtocolVersion: text(s.ProtocolVersion), Authentication: authentications[s.Authentication],
+		EndpointRef: s.EndpointRef, ToolName: text(v.Tool.ExternalID), DeclaredClass: classes[b.DeclaredClass], SchemaHash: b.SchemaHash,
+		DescriptorId: b.ToolID, DescriptorVersion: b.ToolVersion, GovernancePolicyRef: s.GovernancePolicyRef, CommandRef: s.CommandRef,
+	}
+	return out
+}
+
+func capabilityOut(i *db.ExposedItem) *pb.Capability {
+	return &pb.Capability{
+		ServerId: i.ServerID, ServerName: i.ServerName, Kind: string(i.Kind), Name: text(i.Name), ToolId: i.ToolID,
+		DeclaredClass: classes[i.DeclaredClass], Classification: i.Classification,
+	}
+}
+
+// registrationIn is a registration as asked for; who asks and the new id come
+// from elsewhere.
+func registrationIn(req *pb.RegisterMcpServerRequest) registry.Registration {
+	return registry.Registration{
+		Name: req.GetName(), Direction: word(directions, req.GetDirection()), Transport: word(transports, req.GetTransport()),
+		URL: req.GetEndpointUrl(), DialAddress: req.GetDialAddress(), Authentication: word(authentications, req.GetAuthentication()),
+		ExceptionReason: req.GetExceptionReason(), GovernancePolicyRef: req.GetGovernancePolicyRef(),
+		ProtocolVersion: req.GetProtocolVersion(), ReleaseID: req.GetReleaseId(), Description: req.GetDescription(),
+		Owner: req.GetOwner(), Labels: req.GetLabels(), ProductVersion: req.GetProductVersion(),
+	}
+}
+
+// approvalIn is what an approval names.
+func approvalIn(req *pb.ActivateMcpServerRequest) *registry.Approval {
+	a := &registry.Approval{Digest: req.GetDigest(), Empty: req.GetEmpty()}
+	if t := req.GetExceptionExpireTime(); t != nil {
+		a.ExceptionExpiresAt = t.AsTime()
+	}
+	for _, l := range req.GetTools() {
+		a.Tools = append(a.Tools, registry.ToolLine{
+			Tool: l.GetTool(), Class: word(classes, l.GetClass()), DescriptorID: l.GetDescriptorId(),
+			DescriptorVersion: l.GetDescriptorVersion(), Enable: l.GetEnable(),
+		})
+	}
+	for _, l := range req.GetResources() {
+		a.Resources = append(a.Resources, registry.ResourceLine{
+			URI: l.GetUri(), SourceID: l.GetSourceId(), Classification: l.GetClassification(), Scope: l.GetScope(),
+		})
+	}
+	for _, l := range req.GetPrompts() {
+		a.Prompts = append(a.Prompts, registry.PromptLine{Prompt: l.GetPrompt(), SkillID: l.GetSkillId(), WorkflowStepRef: l.GetWorkflowStepRef()})
+	}
+	return a
+}
+
+// editIn takes the fields that the mask names; the others stay as they are,
+// whatever the patch says of them.
+func editIn(req *pb.UpdateMcpServerRequest) (registry.Edit, error) {
+	e := registry.Edit{Etag: req.GetEtag()}
+	p := req.GetServer()
+	bad := registry.Errorf(registry.ReasonInvalidArgument, "the update is not valid")
+	for _, path := range req.GetUpdateMask().GetPaths() {
+		switch path {
+		case "description":
+			e.Description = new(p.GetDescription())
+		case "owner":
+			e.Owner = new(p.GetOwner())
+		case "labels":
+			labels := p.GetLabels()
+			if labels == nil {
+				labels = map[string]string{} // named and empty: all are taken off
+			}
+			e.Labels = &labels
+		case "product_version":
+			e.ProductVersion = new(p.GetProductVersion())
+		case "governance_policy_ref":
+			e.GovernancePolicyRef = new(p.GetGovernancePolicyRef())
+		case "endpoint_url":
+			e.URL = new(p.GetEndpointUrl())
+		case "dial_address":
+			e.DialAddress = new(p.GetDialAddress())
+		default:
+			bad.WithField("update_mask", "%q is not a field that can be changed", path)
+		}
+	}
+	if len(req.GetUpdateMask().GetPaths()) == 0 {
+		bad.WithField("update_mask", "names no field")
+	}
+	if len(bad.Fields) > 0 {
+		return registry.Edit{}, bad
+	}
+	return e, nil
+}

@@ -1,0 +1,112 @@
+package api
+
+import (
+	"context"
+
+	"connectrpc.com/connect"
+
+	"countersign/db"
+	pb "countersign/proto/countersign/registry/v1"
+	"countersign/registry"
+	"countersign/workflows"
+)
+
+// ActivateMcpServer implements McpServerService.
+func (s servers) ActivateMcpServer(ctx context.Context, req *pb.ActivateMcpServerRequest) (*pb.ActivateMcpServerResponse, error) {
+	server, err := s.decide(ctx, req.GetServerId(), rulingIn(registry.VerbApprove, req))
+	return &pb.ActivateMcpServerResponse{Server: server}, err
+}
+
+// RejectMcpServer implements McpServerService.
+func (s servers) RejectMcpServer(ctx context.Context, req *pb.RejectMcpServerRequest) (*pb.RejectMcpServerResponse, error) {
+	server, err := s.decide(ctx, req.GetServerId(), rulingIn(registry.VerbReject, req))
+	return &pb.RejectMcpServerResponse{Server: server}, err
+}
+
+// RequestReview implements McpServerService.
+func (s servers) RequestReview(ctx context.Context, req *pb.RequestReviewRequest) (*pb.RequestReviewResponse, error) {
+	server, err := s.decide(ctx, req.GetServerId(), rulingIn(registry.VerbRequestReview, req))
+	return &pb.RequestReviewResponse{Server: server}, err
+}
+
+// RetireMcpServer implements McpServerService. To retire what is retired is no
+// fault and changes nothing (R171).
+func (s servers) RetireMcpServer(ctx context.Context, req *pb.RetireMcpServerRequest) (*pb.RetireMcpServerResponse, error) {
+	d, err := s.desk(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v, err := d.store.Server(ctx, req.GetServerId())
+	if err != nil {
+		return nil, err
+	}
+	if !v.Open() {
+		return &pb.RetireMcpServerResponse{Server: serverOut(&v)}, nil
+	}
+	server, err := s.change(ctx, v.ServerID, "retire", func(ctx context.Context, v *db.ServerView, op registry.Operation) error {
+		_, err := s.opts.Workflows.Retire(ctx, v.Name, workflows.RetireInput{
+			Tenant: v.TenantID, ServerID: v.ServerID, Operation: op, Etag: req.GetEtag(), Comment: req.GetComment(),
+		})
+		return err
+	})
+	return &pb.RetireMcpServerResponse{Server: server}, err
+}
+
+func (s servers) decide(ctx context.Context, ref string, ruling registry.Ruling) (*pb.McpServer, error) {
+	return s.change(ctx, ref, string(ruling.Verb), func(ctx context.Context, v *db.ServerView, op registry.Operation) error {
+		_, err := s.opts.Workflows.Decide(ctx, v.Name, workflows.DecideInput{
+			Tenant: v.TenantID, ServerID: v.ServerID, Operation: op, Ruling: ruling,
+		})
+		return err
+	})
+}
+
+// decision is what the requests of all decisions have.
+type decision interface {
+	GetServerId() string
+	GetEtag() string
+	GetComment() string
+}
+
+// rulingIn is the decision in a request.
+func rulingIn(verb registry.Verb, req decision) registry.Ruling {
+	g := registry.Ruling{Verb: verb, Etag: req.GetEtag(), Comment: req.GetComment()}
+	switch req := req.(type) {
+	case *pb.ActivateMcpServerRequest:
+		g.Digest, g.Approval = req.GetDigest(), approvalIn(req)
+	case *pb.RejectMcpServerRequest:
+		g.Digest = req.GetDigest()
+	}
+	return g
+}
+
+// audit records a decision that was refused here, before the workflows heard
+// of it: for want of a role or scope, or because it cannot be understood. What
+// the workflows refuse they record themselves. Only decisions about servers of
+// the caller's tenant are recorded; the others are about nothing.
+func (h *Handler) audit(ctx context.Context, c *call, verb registry.Verb, req connect.AnyRequest, refused *registry.Error) {
+	switch refused.Code {
+	case registry.CodeInvalid, registry.CodeForbidden, registry.CodePrecondition, registry.CodeAborted:
+	default:
+		return // not refused: not found, not reached, or not known by whom
+	}
+	d, err := h.desk(ctx)
+	if err != nil {
+		return
+	}
+	asked, ok := req.Any().(decision)
+	if !ok || asked.GetServerId() == "" {
+		return
+	}
+	v, err := d.store.Server(ctx, asked.GetServerId())
+	if err == nil {
+		op := d.operation(string(verb), "", "")
+		err = d.store.AuditRefusal(ctx, db.AuditEntry{
+			Actor: op.Actor.Subject, Roles: op.Actor.Roles, Origin: op.Origin, Action: op.Name, ObjectKind: "server", ObjectID: v.ServerID,
+			OperationID: op.ID, Reason: refused.Reason, Note: refused.Message, VersionBefore: v.Version, VersionAfter: v.Version,
+		})
+	}
+	if err != nil && registry.ReasonOf(err) != registry.ReasonServerNotFound {
+		h.log.ErrorContext(ctx, "a refused decision could not be recorded", "request_id", c.id, "error", err)
+	}
+}

@@ -1,0 +1,128 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+
+	"buf.build/go/protovalidate"
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"countersign/registry"
+)
+
+// intercept stands around every RPC of every face: it permits, validates, and
+// gives whatever fails the form in which errors leave.
+func (h *Handler) intercept(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (response connect.AnyResponse, err error) {
+		c := callOf(ctx)
+		c.reached, c.method = true, req.Spec().Procedure
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			}
+			if err != nil {
+				response, err = nil, h.failed(ctx, c, req, err)
+			}
+		}()
+		p, err := principalOf(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err := permit(p, c.method); err != nil {
+			return nil, err
+		}
+		m, ok := req.Any().(proto.Message)
+		if !ok {
+			return nil, registry.Errorf(registry.ReasonInternal, "%T is no message", req.Any())
+		}
+		if err := h.validate(m); err != nil {
+			return nil, err
+		}
+		if req.Spec().IdempotencyLevel == connect.IdempotencyNoSideEffects {
+			setHeader(ctx, "Cache-Control", "private, no-cache")
+		}
+		return next(ctx, req)
+	}
+}
+
+// failed logs an error, audits it if it refuses a decision, and makes it fit to
+// leave.
+func (h *Handler) failed(ctx context.Context, c *call, req connect.AnyRequest, cause error) error {
+	e := presentable(ctx, cause, c.id)
+	if verb := access[c.method].decision; verb != "" && !c.sent {
+		h.audit(ctx, c, verb, req, e)
+	}
+	c.err = e
+	c.log(ctx, h.log, e, cause)
+	return connectError(e)
+}
+
+// validate checks a request against the rules in its proto, and against the
+// proto itself: a field that we do not know is refused on every face, because a
+// caller who sent one wants something that would not happen.
+func (h *Handler) validate(m proto.Message) error {
+	if path := unknownPath(m.ProtoReflect()); path != "" {
+		return registry.Errorf(registry.ReasonUnknownField, "the request has a field that does not exist, in %s", path).
+			WithField(path, "has an unknown field")
+	}
+	err := h.validator.Validate(m)
+	if err == nil {
+		return nil
+	}
+	violations, ok := err.(*protovalidate.ValidationError) //nolint:errorlint // that is what Validate documents
+	if !ok {
+		return err
+	}
+	e := registry.Errorf(registry.ReasonInvalidArgument, "the request is not valid")
+	for _, v := range violations.Violations {
+		e.WithField(protovalidate.FieldPathString(v.Proto.GetField()), "%s", v.Proto.GetMessage())
+	}
+	return e
+}
+
+// unknownPath gives the name of the message, at any depth, that has fields that
+// its descriptor lacks; "" when there is none.
+func unknownPath(m protoreflect.Message) string {
+	if len(m.GetUnknown()) > 0 {
+		return string(m.Descriptor().Name())
+	}
+	found := ""
+	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case fd.IsMap():
+			if fd.MapValue().Message() != nil {
+				v.Map().Range(func(_ protoreflect.MapKey, v protoreflect.Value) bool {
+					found = unknownPath(v.Message())
+					return found == ""
+				})
+			}
+		case fd.Message() == nil:
+		case fd.IsList():
+			for i := 0; i < v.List().Len() && found == ""; i++ {
+				found = unknownPath(v.List().Get(i).Message())
+			}
+		default:
+			found = unknownPath(v.Message())
+		}
+		return found == ""
+	})
+	return found
+}
+
+// setHeader sets a header of the answer, on every face.
+func setHeader(ctx context.Context, key, value string) {
+	if info, ok := connect.CallInfoForHandlerContext(ctx); ok {
+		info.ResponseHeader().Set(key, value)
+	}
+}
+
+// requestHeader gives the values of a header of the request, on every face.
+func requestHeader(ctx context.Context, key string) []string {
+	if info, ok := connect.CallInfoForHandlerContext(ctx); ok {
+		return info.RequestHeader().Values(key)
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package api
+
+import (
+	"context"
+
+	pb "countersign/proto/countersign/registry/v1"
+	"countersign/registry"
+)
+
+// resolver implements McpRegistryService. It asks the database and nobody else
+// (R77), each time (R73).
+type resolver struct{ *Handler }
+
+// ResolveTool implements McpRegistryService. A denial is an answer (R72).
+func (r resolver) ResolveTool(ctx context.Context, req *pb.ResolveToolRequest) (*pb.ResolveToolResponse, error) {
+	answers, _, err := r.resolve(ctx, []string{req.GetToolId()})
+	if err != nil {
+		return nil, err
+	}
+	return answers[0], nil
+}
+
+// BatchResolveTools implements McpRegistryService. One denial withholds all
+// routing (R74).
+func (r resolver) BatchResolveTools(ctx context.Context, req *pb.BatchResolveToolsRequest) (*pb.BatchResolveToolsResponse, error) {
+	answers, callable, err := r.resolve(ctx, req.GetToolIds())
+	if err != nil {
+		return nil, err
+	}
+	if !callable {
+		for _, a := range answers {
+			a.Routing = nil
+		}
+	}
+	return &pb.BatchResolveToolsResponse{Callable: callable, Resolutions: answers}, nil
+}
+
+// resolve answers in the order of the ids, and says whether all may be called.
+func (r resolver) resolve(ctx context.Context, ids []string) ([]*pb.ResolveToolResponse, bool, error) {
+	d, err := r.desk(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	found, err := d.store.Resolve(ctx, ids)
+	if err != nil {
+		return nil, false, err
+	}
+	out := make([]*pb.ResolveToolResponse, len(ids))
+	callable := true
+	for i, id := range ids {
+		v := found[id]
+		denial := &registry.Denial{Reason: registry.ReasonToolNotFound}
+		if v != nil {
+			denial = v.Denial
+		}
+		out[i] = resolutionOut(id, v, denial)
+		callable = callable && denial == nil
+	}
+	return out, callable, nil
+}
+
+// ListCapabilities implements McpRegistryService.
+func (r resolver) ListCapabilities(ctx context.Context, req *pb.ListCapabilitiesRequest) (*pb.ListCapabilitiesResponse, error) {
+	d, err := r.desk(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := list{tenant: d.principal.Tenant, method: "capabilities", filter: req.GetScope()}
+	page, err := l.page(req.GetPageSize(), req.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	items, next, err := d.store.Exposed(ctx, req.GetScope(), page)
+	if err != nil {
+		return nil, err
+	}
+	out := &pb.ListCapabilitiesResponse{NextPageToken: l.token(next)}
+	for i := range items {
+		out.Capabilities = append(out.Capabilities, capabilityOut(&items[i]))
+	}
+	return out, nil
+}
