@@ -85,7 +85,11 @@ func degradedHealth(s *Server, last *Probe) Health {
 	case CauseSuspectEmpty:
 		h.Summary, h.Next = "The list of tools shrank suspiciously: "+s.Discovery.Message, "A second look decides; or discover it now"
 	case CauseMalformedList:
-		h.Summary, h.Next = "The server's lists cannot be read: "+s.Discovery.Message, "Mend the server; the next good list clears it"
+		message := s.Discovery.Message
+		if last != nil && last.Outcome == OutcomeListFault {
+			message = last.Message
+		}
+		h.Summary, h.Next = "The server's lists cannot be read: "+message, "Mend the server; the next good list clears it"
 	case CauseCapabilityLoss:
 		h.Summary, h.Next = "The server no longer advertises what it did: "+s.Discovery.Message, "A second look decides; or discover it now"
 	case CauseServerTextChanged:

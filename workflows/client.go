@@ -38,8 +38,8 @@ type Run struct {
 	Start, Close                         time.Time
 }
 
-// Discovery names the run that a request started or joined.
-type Discovery struct {
+// StartedDiscovery names the run that a request started or joined.
+type StartedDiscovery struct {
 	Run      Run
 	Number   int64
 	Replayed bool
@@ -102,13 +102,13 @@ func (c Client) change(ctx context.Context, tenant, name, update, id string, in 
 
 // Discover starts a discovery, or joins the one that runs; it does not wait for
 // the end.
-func (c Client) Discover(ctx context.Context, name string, in activities.BeginDiscoveryInput) (Discovery, error) {
+func (c Client) Discover(ctx context.Context, name string, in activities.BeginDiscoveryInput) (StartedDiscovery, error) {
 	var out activities.BeginDiscoveryOutput
 	if err := c.update(ctx, in.Tenant, name, UpdateDiscover, in.Operation.ID, in, &out); err != nil {
-		return Discovery{}, err
+		return StartedDiscovery{}, err
 	}
 	id := DiscoveryWorkflowID(in.Tenant, in.ServerID, out.Number)
-	return Discovery{Run: Run{WorkflowID: id, Type: DiscoveryWorkflow, URL: c.link(id, "")}, Number: out.Number, Replayed: out.Replayed}, nil
+	return StartedDiscovery{Run: Run{WorkflowID: id, Type: DiscoveryWorkflow, URL: c.link(id, "")}, Number: out.Number, Replayed: out.Replayed}, nil
 }
 
 func (c Client) update(ctx context.Context, tenant, name, update, id string, in, out any) error {
@@ -176,7 +176,7 @@ func passing(err error) bool {
 }
 
 // Await waits until a discovery has ended, well or not, or the context is over.
-func (c Client) Await(ctx context.Context, d Discovery) error {
+func (c Client) Await(ctx context.Context, d StartedDiscovery) error {
 	err := c.Temporal.GetWorkflow(ctx, d.Run.WorkflowID, "").Get(ctx, nil)
 	if err == nil {
 		return nil

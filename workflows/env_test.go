@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/workflow"
 
 	"countersign/activities"
 	"countersign/db"
@@ -50,7 +49,7 @@ func (p *peer) Discover(ctx context.Context, _ registry.Target, _ string, _ func
 func (p *peer) Probe(context.Context, registry.Target, string) (mcpclient.ProbeResult, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return mcpclient.ProbeResult{ProtocolVersion: p.surface.ProtocolVersion, Tools: p.surface.Tools}, p.err
+	return mcpclient.ProbeResult{Surface: p.surface, Listed: p.err == nil}, p.err
 }
 
 func (p *peer) offers(tools ...string) {
@@ -208,5 +207,3 @@ func (p *play) is(want registry.State) {
 		p.Errorf("the server is %s %v (%s), want %s", got.State, got.Causes, got.Discovery.Message, want)
 	}
 }
-
-var _ = workflow.Now

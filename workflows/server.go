@@ -99,7 +99,7 @@ func (s *server) step(ctx workflow.Context) error {
 	s.setTimer(ctx)
 	if err := workflow.Await(ctx, func() bool {
 		return s.State.Server.State == registry.StateRetired || s.pending(ctx) || s.childDone() || s.wantsDiscovery() ||
-			s.timer != nil && s.timer.IsReady() || s.over(ctx)
+			s.timer != nil && s.timer.IsReady() || !s.nextTimer().Equal(s.timerAt) || s.over(ctx)
 	}); err != nil {
 		return err
 	}

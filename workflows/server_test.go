@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 
 	"countersign/activities"
@@ -107,7 +108,7 @@ func TestADeadServerIsLookedAtThreeTimesInOneDiscovery(t *testing.T) {
 	p.run()
 }
 
-func TestAnApprovalRequestExpiresAndIsOpenedAgain(t *testing.T) {
+func TestAnApprovalRequestExpires(t *testing.T) {
 	t.Parallel()
 	p := newHouse(t).play()
 	p.at(0, p.register)
@@ -116,11 +117,8 @@ func TestAnApprovalRequestExpiresAndIsOpenedAgain(t *testing.T) {
 		if s.Review.Status != registry.ReviewExpired || s.State != registry.StateVerified {
 			t.Errorf("%s %+v", s.State, s.Review)
 		}
-		in := activities.DecideInput{Tenant: "default", ServerID: serverID, Operation: p.op("request_review"), Ruling: registry.Ruling{Verb: registry.VerbRequestReview}}
-		p.update(workflows.DecisionRequestReview, in.Operation.ID, in, nil)
+		p.retire()
 	})
-	p.at(registry.ReviewTTL+2*time.Minute, func() { p.approve("a") })
-	p.at(registry.ReviewTTL+3*time.Minute, func() { p.is(registry.StateActive); p.retire() })
 	p.run()
 }
 
@@ -261,27 +259,25 @@ func TestContinueAsNewCarriesTheServerOver(t *testing.T) {
 	p := h.play()
 	p.at(0, p.register)
 	p.at(time.Second, func() { p.approve("a") })
-	p.env.ExecuteWorkflow(workflows.ServerWorkflow, workflows.ServerInput{Tenant: "default", Name: "demo", MaxHistory: 1})
+	p.at(2*time.Second, func() { p.env.SetCurrentHistoryLength(100); p.probe(registry.OutcomeDependency) })
+	p.env.ExecuteWorkflow(workflows.ServerWorkflow, workflows.ServerInput{Tenant: "default", Name: "demo", MaxHistory: 50})
 	err := p.env.GetWorkflowError()
 	var next *workflow.ContinueAsNewError
 	if !errors.As(err, &next) {
 		t.Fatalf("%v", err)
 	}
 	var in workflows.ServerInput
-	if err := p.env.GetWorkflowContinuedInput(&in); err != nil {
+	if err := converter.GetDefaultDataConverter().FromPayloads(next.Input, &in); err != nil {
 		t.Fatal(err)
 	}
-	if in.State.Server.ServerID != serverID || in.MaxHistory != 1 {
+	if in.State.Server.ServerID != serverID || in.MaxHistory != 50 || in.State.Server.State != registry.StateActive {
 		t.Errorf("%+v", in)
 	}
 	// The next run takes decisions where the last one stopped.
 	q := h.play()
 	in.MaxHistory = 0
-	q.at(time.Second, func() {
-		if q.server("demo").State == registry.StateVerified {
-			q.approve("a")
-		}
-	})
+	q.at(time.Second, func() { q.probe(registry.OutcomeFailed) })
+	q.at(1500*time.Millisecond, func() { q.is(registry.StateDegraded); q.probe(registry.OutcomeOK) })
 	q.at(2*time.Second, func() { q.is(registry.StateActive); q.retire() })
 	q.env.ExecuteWorkflow(workflows.ServerWorkflow, in)
 	if err := q.env.GetWorkflowError(); err != nil {
