@@ -34,7 +34,7 @@ func explain(ctx context.Context, host string, err error) error {
 	case strings.Contains(text, "response headers exceeded"), strings.Contains(text, "header list larger"):
 		return because(err, registry.ReasonTooLarge, "the headers of the answer are larger than %d bytes", maxHeaderBytes)
 	case strings.Contains(text, "malformed"), strings.Contains(text, "unexpected alpn protocol"):
-		return because(err, registry.ReasonProtocolError, "what answers at %s does not speak HTTP", host)
+		return because(err, registry.ReasonProtocolError, "what answers at %s does not speak HTTP", host).With("phase", "http")
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
 		strings.Contains(text, "server closed idle connection"):
 		return because(err, registry.ReasonUnreachable, "%s closed the connection before its answer was complete", host)

@@ -1,0 +1,163 @@
+package mcpclient
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"countersign/outbound"
+	"countersign/registry"
+)
+
+// Client meets servers. Its fields are set before the first call and not
+// changed after.
+type Client struct {
+	// Guard decides what may be dialled.
+	Guard *outbound.Guard
+	// Limits is asked once at the start of every call, so changed limits count
+	// from the next call on.
+	Limits func() registry.Limits
+	// Name and Version are what servers are told about us; "countersign" and
+	// "0" when empty.
+	Name, Version string
+}
+
+// The eras of the protocol, as callers keep them per server. The empty string
+// means that nothing is known.
+const (
+	EraModern = "modern" // server/discover, 2026-07-28 and later
+	EraLegacy = "legacy" // initialize, 2025-11-25 and older
+)
+
+// modernVersion is the first revision without initialize, legacyVersion the
+// last with it.
+const (
+	modernVersion = "2026-07-28"
+	legacyVersion = "2025-11-25"
+)
+
+// EraOf gives the era of a protocol revision.
+func EraOf(protocolVersion string) string {
+	switch {
+	case protocolVersion == "":
+		return ""
+	case protocolVersion >= modernVersion:
+		return EraModern
+	}
+	return EraLegacy
+}
+
+// ProbeResult is what a probe saw. When the probe failed it holds what was
+// learnt before: with a protocol version, the handshake was fine.
+type ProbeResult struct {
+	// Surface has the tools (all of them or none), what the handshake told, and
+	// no other list.
+	registry.Surface
+	Era      string
+	Listed   bool          // the tools list was asked for and read to its end
+	Duration time.Duration // handshake and list, without the goodbye
+	Steps    []Step
+}
+
+// Discover shakes hands and reads every list that the server advertises. The
+// era is what is known from last time, "" if nothing; the report has the era to
+// remember. progress, unless nil, is told each step as it begins; it must not
+// block.
+//
+// It takes at most Limits.Connect for the handshake, Limits.Lists for all lists
+// together and 5 s for the goodbye. A surface comes whole or not at all.
+func (c *Client) Discover(ctx context.Context, target registry.Target, era string, progress func(step string)) (registry.Surface, Report, error) {
+	v, err := c.visit(target, progress)
+	if err != nil {
+		return registry.Surface{}, Report{}, err
+	}
+	surface, err := v.meet(ctx, era, true)
+	if err != nil {
+		surface = registry.Surface{}
+	}
+	return surface, v.diary.report(), err
+}
+
+// Probe shakes hands and reads the tools list, as a look at a server's health
+// and drift. Bounds are those of [Client.Discover].
+func (c *Client) Probe(ctx context.Context, target registry.Target, era string) (ProbeResult, error) {
+	v, err := c.visit(target, nil)
+	if err != nil {
+		return ProbeResult{}, err
+	}
+	surface, err := v.meet(ctx, era, false)
+	report := v.diary.report()
+	return ProbeResult{
+		Surface: surface, Era: report.Era, Listed: v.listed, Duration: report.Duration, Steps: report.Steps,
+	}, err
+}
+
+// visit is one call's meeting with one server.
+type visit struct {
+	target registry.Target
+	limits registry.Limits
+	http   *http.Client // of this visit only; its total of bytes is the visit's
+	self   *mcp.Implementation
+	agent  string
+	diary  *diary
+	listed bool // the tools list was read
+}
+
+func (c *Client) visit(target registry.Target, progress func(string)) (*visit, error) {
+	if target.Transport != registry.TransportStreamableHTTP {
+		return nil, registry.Errorf(registry.ReasonTransportUnsupported, "servers of the transport %q cannot be reached from here", target.Transport)
+	}
+	if err := registry.CheckEndpoint(target.URL); err != nil {
+		return nil, err
+	}
+	if err := registry.CheckDialAddress(target.DialAddress); err != nil {
+		return nil, err
+	}
+	limits := c.Limits()
+	name, version := cmp.Or(c.Name, "countersign"), cmp.Or(c.Version, "0")
+	return &visit{
+		target: target,
+		limits: limits,
+		http: c.Guard.Client(outbound.ClientOptions{
+			DialAddress:    target.DialAddress,
+			ConnectTimeout: min(limits.Connect, 5*time.Second),
+			ResponseBytes:  limits.PageBytes,
+			TotalBytes:     limits.TotalBytes,
+		}),
+		self:  &mcp.Implementation{Name: name, Version: version},
+		agent: name + "/" + version,
+		diary: newDiary(progress),
+	}, nil
+}
+
+// meet shakes hands, reads the lists and says goodbye. The surface is good only
+// as far as there is no error; after a failed list it holds the handshake.
+func (v *visit) meet(ctx context.Context, era string, all bool) (registry.Surface, error) {
+	defer v.http.CloseIdleConnections()
+	s, fault := v.handshake(ctx, era)
+	if fault != nil {
+		return registry.Surface{}, v.verdict(ctx, fault)
+	}
+	defer s.close()
+	v.diary.met(s.surface.ProtocolVersion)
+	lists, cancel := context.WithTimeout(ctx, v.limits.Lists)
+	defer cancel()
+	if fault := v.readLists(lists, s, all); fault != nil {
+		return s.surface, v.verdict(ctx, fault)
+	}
+	v.diary.end()
+	return s.surface, nil
+}
+
+// verdict is the error that leaves the room: the caller's own end comes before
+// anything that it made the server look like.
+func (v *visit) verdict(ctx context.Context, fault *registry.Error) error {
+	v.diary.end()
+	if ctx.Err() != nil {
+		return registry.Errorf(registry.ReasonDeadline, "the call was stopped before the server had answered: %w", ctx.Err())
+	}
+	return fault
+}

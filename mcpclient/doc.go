@@ -1,0 +1,41 @@
+// Package mcpclient meets MCP servers, all of which it takes for hostile: it
+// shakes hands, reads lists to the end, and says in the product's words what it
+// met. It keeps nothing between two calls; [Client] can be shared.
+//
+// # Handshake
+//
+// A server speaks one of two eras: server/discover (2026-07-28) or initialize
+// (2025-11-25 and older). The handshake itself is the SDK's, each era on a
+// transport of its own, because the SDK's built-in fallback waits for silent
+// servers until its time is over and breaks on odd answers. What was known of a
+// server decides only which era is tried first and for how long, so a server
+// that changed its era is found without anybody's help.
+//
+// # Lists
+//
+// Pages are asked for by requests of our own, in the session that the SDK made,
+// for all eras alike. The SDK's typed lists lose what digests need (big
+// integers, unknown fields, explicit false, key order), let one bad tool hide
+// all others, cannot send the empty cursor that 2026-07-28 allows, take
+// "tools":null for an empty list, and have no bound on pages. Here a list ends
+// whole or fails whole: pages, items, bytes, time and repetition are bounded,
+// and every element is handed on as the bytes that were sent. Whether an
+// element is a good tool is for the registry to judge.
+//
+// # What never happens
+//
+// No redirect is followed, no GET stream is opened, no credential is invented,
+// nothing that a server names (metadata, icons, schemas) is fetched. Every call
+// ends within its limits; when it returns, its goroutines and connections are
+// gone and the server was told that its session is over.
+//
+// # Errors
+//
+// Errors are [registry.Error]. The fact "phase" says how far it came: dns,
+// connect, tls, handshake or lists; "list" and "page" say which page. In the
+// phase of lists whatever kept a list away is list_failed, with the fact
+// "cause", except for reasons that call for something else: auth_required,
+// forbidden, rate_limited, blocked_address, too_large, too_many, cursor_loop,
+// malformed_list. Text of a server appears only as an escaped excerpt of at
+// most 200 bytes. The end of the caller's own context is deadline_exceeded.
+package mcpclient

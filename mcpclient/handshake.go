@@ -1,0 +1,263 @@
+package mcpclient
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"countersign/outbound"
+	"countersign/registry"
+)
+
+// The messages of the handshakes.
+const (
+	methodDiscover    = "server/discover"
+	methodInitialize  = "initialize"
+	methodInitialized = "notifications/initialized"
+)
+
+// quickTry is how long a server may ponder server/discover while it is not
+// known whether it has ever heard of it.
+const quickTry = 3 * time.Second
+
+// failure is a handshake that did not come about.
+type failure struct {
+	fault   *registry.Error
+	final   bool // the other handshake would meet the same
+	unknown bool // the server answers, and does not know this handshake
+	late    bool // no answer within the attempt's own time
+}
+
+// attempt is one handshake to try, and for how long; 0 is all that is left.
+type attempt struct {
+	era  string
+	time time.Duration
+}
+
+// plan says what to try in which order. A server may have changed its era since
+// it was last met, so time is kept for the other one.
+func plan(known string, whole time.Duration) []attempt {
+	switch known {
+	case EraModern:
+		return []attempt{{EraModern, whole * 2 / 3}, {EraLegacy, 0}}
+	case EraLegacy:
+		return []attempt{{EraLegacy, whole * 2 / 3}, {EraModern, 0}}
+	}
+	return []attempt{{EraModern, min(quickTry, whole/3)}, {EraLegacy, 0}}
+}
+
+// handshake tries the eras until one works.
+func (v *visit) handshake(parent context.Context, known string) (*session, *registry.Error) {
+	ctx, cancel := context.WithTimeout(parent, v.limits.Connect)
+	defer cancel()
+	var first, last *failure
+	hurried := false // the modern handshake was given up for its time alone
+	tries := plan(known, v.limits.Connect)
+	for i := 0; i < len(tries); i++ {
+		s, f := v.try(ctx, tries[i])
+		if f == nil {
+			return s, nil
+		}
+		last = f
+		if first == nil {
+			first = f
+		}
+		hurried = hurried || f.late && tries[i].era == EraModern
+		if f.final || ctx.Err() != nil {
+			break
+		}
+		if i == len(tries)-1 && hurried && f.unknown {
+			tries, hurried = append(tries, attempt{EraModern, 0}), false
+		}
+	}
+	fault := last.fault
+	if last.unknown && !last.final && !first.unknown {
+		fault = first.fault // it speaks the other era, and there it failed
+	}
+	return nil, atHandshake(fault)
+}
+
+// atHandshake words a fault as one of the handshake. The reasons of lists say
+// that the handshake was fine, so they are not used here.
+func atHandshake(fault *registry.Error) *registry.Error {
+	if fault.Reason == registry.ReasonTooLarge {
+		facts, next := fault.Facts, fault.Next
+		fault = registry.Errorf(registry.ReasonProtocolError, "%w", fault).WithNext("%s", next)
+		fault.Facts = facts
+	}
+	if fault.Fact("phase") == "" {
+		fault.With("phase", "handshake")
+	}
+	return fault
+}
+
+// try makes one handshake on a transport of its own.
+func (v *visit) try(parent context.Context, a attempt) (*session, *failure) {
+	ctx, cancel := context.WithCancel(parent)
+	if a.time > 0 {
+		ctx, cancel = context.WithTimeout(parent, a.time)
+	}
+	defer cancel()
+	method, version := methodInitialize, legacyVersion
+	if a.era == EraModern {
+		method, version = methodDiscover, modernVersion
+	}
+	done := v.diary.step(method, 0)
+	// The wire lives on when the handshake's time is over, but not when the
+	// handshake fails: what the SDK still has to say then, nobody reads.
+	life, end := context.WithCancel(context.WithoutCancel(parent))
+	dying := context.AfterFunc(ctx, end)
+	w := &wire{base: v.http.Transport, life: life, era: a.era, agent: v.agent, diary: v.diary}
+	client := *v.http
+	client.Transport = w
+	transport := &mcp.StreamableClientTransport{
+		Endpoint: v.target.URL, HTTPClient: &client, MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: int(v.limits.PageBytes),
+	}
+	peer, err := mcp.NewClient(v.self, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}}).
+		Connect(ctx, transport, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	if err == nil {
+		var s *session
+		if s, err = v.session(w, peer, end); err == nil && dying() {
+			done(0, 0, nil)
+			return s, nil
+		}
+		_ = peer.Close()
+	}
+	allowed := v.limits.Connect
+	if parent.Err() == nil {
+		allowed = a.time // only the attempt's own time is over, if any
+	}
+	f := v.failed(ctx, w.ended(), a.era, allowed, err)
+	end()
+	done(0, 0, f.fault)
+	return nil, f
+}
+
+// failed says why a handshake failed, from what came over the wire rather than
+// from the SDK's words.
+func (v *visit) failed(ctx context.Context, r *reply, era string, allowed time.Duration, err error) *failure {
+	fault, known := registry.AsError(err)
+	switch {
+	case known && r != nil && r.broken == nil:
+		return &failure{fault: fault, final: true} // our own verdict on a complete answer
+	case ctx.Err() != nil && r != nil && r.misaddressed():
+		// The SDK waits on for the id that it asked with.
+		_, fault := r.answer()
+		return &failure{fault: fault, late: true}
+	case ctx.Err() != nil:
+		return &failure{fault: timeout(r, allowed), late: true}
+	case r == nil:
+		return &failure{fault: registry.Errorf(registry.ReasonProtocolError, "the handshake could not be made"), final: true}
+	case r.status == 0:
+		fault := broken(r.broken)
+		phase := fault.Fact("phase")
+		return &failure{fault: fault, final: phase == "connect" || phase == "dns" || phase == "tls" ||
+			fault.Reason == registry.ReasonBlockedAddress || fault.Reason == registry.ReasonTLS}
+	}
+	m, fault := r.answer()
+	if fault != nil {
+		return &failure{
+			fault: fault, final: isFinal(r.status) || fault.Reason == registry.ReasonTooLarge,
+			unknown: r.opening && fault.Reason == registry.ReasonNotMCP,
+		}
+	}
+	if m.fault != nil {
+		return v.refused(m.fault, era)
+	}
+	if f := v.versionFailure(m, era); f != nil {
+		return f
+	}
+	fault = r.facts(registry.Errorf(registry.ReasonProtocolError, "the answer to the handshake cannot be read"))
+	return &failure{fault: fault}
+}
+
+// isFinal says whether a status means the same for every request.
+func isFinal(status int) bool {
+	switch status {
+	case 401, 429, 502, 503, 504:
+		return true
+	}
+	return status >= 300 && status <= 399
+}
+
+// refused judges a handshake that was answered by a JSON-RPC error.
+func (v *visit) refused(f *rpcFault, era string) *failure {
+	offers := f.supported()
+	switch {
+	case f.Code == codeUnsupportedVersion || len(offers) > 0:
+		fault := unsupported(offers)
+		// A server that offers only versions of the other era says so by that;
+		// one that offers none says nothing.
+		other := len(offers) == 0 || slices.ContainsFunc(offers, func(o string) bool {
+			return EraOf(o) != era && slices.Contains(mcp.SupportedProtocolVersions(), o)
+		})
+		return &failure{fault: fault, final: !other, unknown: true}
+	case f.Code == codeMissingCapability:
+		return &failure{final: true, fault: rpcError(registry.ReasonCapabilityRequired, "the handshake is refused", f).
+			WithNext("the server needs a client that can do more; it cannot be governed from here")}
+	}
+	return &failure{
+		fault:   rpcError(registry.ReasonProtocolError, "the handshake is refused", f),
+		final:   f.Code == codeHeaderMismatch,
+		unknown: f.Code == codeMethodNotFound,
+	}
+}
+
+// versionFailure finds that the server settled on a version that we do not
+// know; nil when that is not what went wrong.
+func (v *visit) versionFailure(m message, era string) *failure {
+	fields, err := members(m.result, "protocolVersion", "supportedVersions")
+	if err != nil {
+		return nil
+	}
+	var offers []string
+	if one, ok := text(fields["protocolVersion"]); ok && era == EraLegacy {
+		offers = []string{one}
+	}
+	if era == EraModern {
+		_ = json.Unmarshal(fields["supportedVersions"], &offers)
+	}
+	if len(offers) == 0 || slices.ContainsFunc(offers, func(o string) bool {
+		return slices.Contains(mcp.SupportedProtocolVersions(), o) && EraOf(o) == era
+	}) {
+		return nil
+	}
+	return v.refused(&rpcFault{Code: codeUnsupportedVersion, Data: mustJSON(map[string]any{"supported": offers})}, era)
+}
+
+func mustJSON(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("mcpclient: " + err.Error()) // only for values made here
+	}
+	return b
+}
+
+func unsupported(offers []string) *registry.Error {
+	theirs := "unknown"
+	if len(offers) > 0 {
+		theirs = outbound.Excerpt(strings.Join(offers, ", "), excerptBytes)
+	}
+	ours := strings.Join(mcp.SupportedProtocolVersions(), ", ")
+	return registry.Errorf(registry.ReasonUnsupportedVersion, "no protocol version in common: the server offers %s, we speak %s", theirs, ours).
+		With("offered", theirs).With("supported", ours)
+}
+
+// timeout words a handshake that was not complete when its time was over.
+func timeout(r *reply, budget time.Duration) *registry.Error {
+	var fault *registry.Error
+	switch {
+	case r == nil || !r.connected:
+		fault = registry.Errorf(registry.ReasonTimeout, "no connection to the server within %s", budget).With("phase", "connect")
+	case r.status == 0:
+		fault = registry.Errorf(registry.ReasonTimeout, "the server did not answer the handshake within %s", budget)
+	default:
+		fault = r.facts(registry.Errorf(registry.ReasonTimeout, "the server began to answer the handshake and did not finish within %s", budget))
+	}
+	return fault.With("limit_seconds", strconv.FormatFloat(budget.Seconds(), 'f', -1, 64))
+}
