@@ -21,6 +21,9 @@ import (
 type answer struct {
 	http.ResponseWriter
 	request *http.Request
+	method  string // as asked, as are the two below: Vanguard rewrites the request
+	path    string
+	face    face
 	ctx     context.Context //nolint:containedctx // the request's, for the log when the answer is finished
 	call    *call
 	log     *slog.Logger
@@ -42,10 +45,10 @@ func (w *answer) WriteHeader(status int) {
 	case w.wrote || w.status != 0:
 		return
 	case w.plain:
-	case status >= http.StatusBadRequest && (w.call.err == nil || faceOf(w.request) == faceREST):
-		w.status = status
+	case status >= http.StatusBadRequest && (w.call.err == nil || w.face == faceREST):
+		w.status, w.call.answered = status, true
 		return
-	case status == http.StatusOK && faceOf(w.request) == faceREST:
+	case status == http.StatusOK && w.face == faceREST:
 		if w.call.status != 0 {
 			status = w.call.status
 		}
@@ -118,7 +121,7 @@ func (w *answer) finish() {
 
 // trailersFail says whether gRPC failed by itself, before an RPC was reached.
 func (w *answer) trailersFail() bool {
-	if w.call.reached || faceOf(w.request) != faceGRPC {
+	if w.call.reached || w.face != faceGRPC {
 		return false
 	}
 	status := w.Header().Get("Grpc-Status") + w.Header().Get(http.TrailerPrefix+"Grpc-Status")
@@ -140,7 +143,7 @@ func (w *answer) fail(e *registry.Error) {
 		header["Accept-Post"] = accept
 	}
 	w.wrote, w.status = true, 0
-	if err := writeError(w.ResponseWriter, w.request, e); err != nil {
+	if err := writeError(w.ResponseWriter, w.request, w.face, e); err != nil {
 		w.log.LogAttrs(w.ctx, slog.LevelDebug, "an error could not be written", slog.Any("error", err))
 	}
 }
@@ -177,9 +180,9 @@ func (w *answer) understand() *registry.Error {
 		// The RPC succeeded and its answer could not be written.
 		return presentable(w.ctx, nil, w.call.id)
 	case w.status == http.StatusNotFound:
-		return registry.Errorf(registry.ReasonNoSuchOperation, "there is nothing at %s", w.request.URL.Path)
+		return registry.Errorf(registry.ReasonNoSuchOperation, "there is nothing at %s", w.path)
 	case w.status == http.StatusMethodNotAllowed:
-		return registry.Errorf(registry.ReasonMethodNotAllowed, "%s is not for this path", w.request.Method)
+		return registry.Errorf(registry.ReasonMethodNotAllowed, "%s is not for this path", w.method)
 	case w.status == http.StatusUnsupportedMediaType || strings.Contains(said, "unknown compression"):
 		return registry.Errorf(registry.ReasonUnsupportedMediaType, "the request's content type or encoding is not understood").
 			WithNext("send JSON with Content-Type: application/json")

@@ -17,6 +17,7 @@ type call struct {
 	method    string // the RPC, once one is reached
 	principal registry.Principal
 	reached   bool            // an RPC's interceptors were entered
+	answered  bool            // an error is on its way to the caller: whatever comes now is too late
 	sent      bool            // a change was handed to the workflows, which record refusals themselves
 	tooLarge  bool            // the body went over the limit
 	err       *registry.Error // what the RPC failed with

@@ -61,9 +61,9 @@ func fill(v reflect.Value, n *int) {
 	}
 }
 
-func filled[T any]() T {
+// filled begins with a number, so that the values of two do not meet.
+func filled[T any](n int) T {
 	var v T
-	n := 0
 	fill(reflect.ValueOf(&v).Elem(), &n)
 	return v
 }
@@ -118,7 +118,7 @@ func walk(m protoreflect.Message, path string, see func(path string, set bool, t
 // view is a server of which every field has a value, and the enums values that
 // exist.
 func view() db.ServerView {
-	v := filled[db.ServerView]()
+	v := filled[db.ServerView](1000)
 	v.Direction, v.Transport, v.Authentication = registry.DirectionConsumed, registry.TransportStreamableHTTP, registry.AuthOAuth2
 	v.State, v.Review.Status, v.Discovery.Status = registry.StateDegraded, registry.ReviewPending, registry.DiscoveryFailed
 	v.Causes = registry.CauseSet{registry.CauseHandshake}
@@ -136,7 +136,7 @@ func TestEveryFieldOfAServerIsShown(t *testing.T) {
 }
 
 func toolView() db.ToolView {
-	v := filled[db.ToolView]()
+	v := filled[db.ToolView](2000)
 	v.Server = view().Server
 	v.Binding.DeclaredClass = registry.ClassSharedWrite
 	v.Binding.SchemaHash, v.Binding.Text, v.Binding.Behaviour = v.Tool.Contract, v.Tool.Text, v.Tool.Behaviour
@@ -205,10 +205,10 @@ func TestRoutingIsForCallableAndDegradedToolsOnly(t *testing.T) {
 
 func TestEveryFieldOfTheOthersIsShown(t *testing.T) {
 	t.Parallel()
-	item := filled[registry.Item]()
+	item := filled[registry.Item](1000)
 	item.Kind = registry.KindTemplate
-	resource, prompt := filled[registry.ResourceBinding](), filled[registry.PromptBinding]()
-	run, report := filled[workflows.Run](), filled[workflows.TestReport]()
+	resource, prompt := filled[registry.ResourceBinding](2000), filled[registry.PromptBinding](2000)
+	run, report := filled[workflows.Run](0), filled[workflows.TestReport](0)
 	for name, m := range map[string]proto.Message{
 		"a resource": resourceOut(item, &resource, true), "a prompt": promptOut(item, &prompt, true), "a run": runOut(run), "a test": testOut(&report),
 	} {

@@ -24,7 +24,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Request-Id", c.id)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	a := &answer{
-		ResponseWriter: w, request: r, ctx: ctx, call: c, log: h.log, limit: h.opts.MaxBody, original: w.Header().Clone(),
+		ResponseWriter: w, request: r, method: r.Method, path: r.URL.Path, face: faceOf(r),
+		ctx: ctx, call: c, log: h.log, limit: h.opts.MaxBody, original: w.Header().Clone(),
 	}
 	defer a.finish()
 	defer func() {
@@ -116,9 +117,13 @@ func checkQuery(r *http.Request, known []string) *registry.Error {
 	}
 	for name := range query {
 		if !slices.Contains(known, name) {
-			return registry.Errorf(registry.ReasonUnknownField, "the request has a query parameter %q, which does not exist", name).
-				WithField(name, "does not exist")
+			return noParameter(name)
 		}
 	}
 	return nil
+}
+
+func noParameter(name string) *registry.Error {
+	return registry.Errorf(registry.ReasonUnknownField, "the request has a query parameter %q, which does not exist", name).
+		WithField(name, "does not exist")
 }

@@ -172,15 +172,15 @@ func faceOf(r *http.Request) face {
 // errorWriter writes errors of RPCs that no handler was asked about.
 var errorWriter = connect.NewErrorWriter()
 
-// writeError writes an error in the form that the request's face has for them.
-func writeError(w http.ResponseWriter, r *http.Request, e *registry.Error) error {
+// writeError writes an error in the form that the face has for them.
+func writeError(w http.ResponseWriter, r *http.Request, way face, e *registry.Error) error {
 	if e.Code == registry.CodeUnauthenticated {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="countersign"`)
 	}
 	if e.Code == registry.CodeExhausted || e.Code == registry.CodeUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
-	switch faceOf(r) {
+	switch way {
 	case faceGRPC:
 		return errorWriter.Write(w, r, connectError(e))
 	case faceConnect:

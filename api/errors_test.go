@@ -170,7 +170,7 @@ func TestErrorsOnRESTAreProblems(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := httptest.NewRecorder()
-			if err := writeError(w, httptest.NewRequest(http.MethodGet, "/factory/mcp-servers", nil), c.err); err != nil {
+			if err := writeError(w, httptest.NewRequest(http.MethodGet, "/factory/mcp-servers", nil), faceREST, c.err); err != nil {
 				t.Fatal(err)
 			}
 			if got := w.Header().Get("Content-Type"); got != "application/problem+json" {

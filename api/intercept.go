@@ -18,6 +18,10 @@ import (
 func (h *Handler) intercept(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (response connect.AnyResponse, err error) {
 		c := callOf(ctx)
+		if c.answered {
+			// What could not be read is not to be acted upon.
+			return nil, connect.NewError(connect.CodeInternal, nil)
+		}
 		c.reached, c.method = true, req.Spec().Procedure
 		defer func() {
 			if p := recover(); p != nil {

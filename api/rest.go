@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"mime"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"connectrpc.com/vanguard"
@@ -32,7 +33,9 @@ func restHandler(services []*vanguard.Service) (http.Handler, error) {
 	transcoder, err := vanguard.NewTranscoder(services,
 		vanguard.WithCodec(restJSON),
 		vanguard.WithDefaultServiceOptions(
-			vanguard.WithTargetProtocols(vanguard.ProtocolConnect), vanguard.WithTargetCodecs(vanguard.CodecProto),
+			// gRPC, because its messages have frames: Vanguard ends the body where it cannot read a request, and to
+			// Connect a body that ends at once is an empty message.
+			vanguard.WithTargetProtocols(vanguard.ProtocolGRPC), vanguard.WithTargetCodecs(vanguard.CodecProto),
 			vanguard.WithNoTargetCompression(), vanguard.WithMaxMessageBufferBytes(restAnswer),
 		),
 	)
@@ -61,8 +64,12 @@ func tidyREST(r *http.Request) *registry.Error {
 		if r.ContentLength > 0 {
 			return registry.Errorf(registry.ReasonInvalidArgument, "a %s has no body", r.Method)
 		}
-		if r.URL.Query().Has("connect") {
-			return checkQuery(r, nil)
+		query, err := url.ParseQuery(r.URL.RawQuery)
+		switch {
+		case err != nil:
+			return registry.Errorf(registry.ReasonInvalidArgument, "the query of the URL cannot be read")
+		case query.Has("connect"): // would make it another protocol's, too
+			return noParameter("connect")
 		}
 		return nil
 	}

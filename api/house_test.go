@@ -1,0 +1,400 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	"countersign/db"
+	"countersign/registry"
+	"countersign/workflows"
+)
+
+// The two tenants of every house.
+const (
+	alpha = "alpha"
+	beta  = "beta"
+)
+
+// house is the API on a listener of its own, over a real database.
+type house struct {
+	url   string
+	db    *db.DB
+	flows *flows
+	logs  *lockedBuffer
+	api   *Handler
+}
+
+// lockedBuffer is a log that tests read while it is written.
+type lockedBuffer struct {
+	sync.Mutex
+	bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.Lock()
+	defer b.Unlock()
+	return b.Buffer.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.Lock()
+	defer b.Unlock()
+	return b.Buffer.String()
+}
+
+// tokenOf is the token of a role in a tenant; "Executor" has the internal scope
+// and no role.
+func tokenOf(tenant string, role registry.Role) string {
+	return "token-of-" + tenant + "-" + string(role) + "-for-tests"
+}
+
+const executor registry.Role = "Executor"
+
+func admin(tenant string) string { return tokenOf(tenant, registry.RolePlatformAdmin) }
+
+// open makes a house; with changes the options.
+func open(t *testing.T, with ...func(*Options)) *house {
+	t.Helper()
+	ctx := t.Context()
+	d, err := db.Open(ctx, db.Options{URL: "sqlite:" + filepath.Join(t.TempDir(), "house.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := d.Up(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var tokens []Token
+	for _, tenant := range []string{alpha, beta} {
+		for _, role := range registry.Roles() {
+			tokens = append(tokens, Token{Token: tokenOf(tenant, role), Tenant: tenant, Subject: strings.ToLower(string(role)), Roles: []registry.Role{role}})
+		}
+		tokens = append(tokens, Token{Token: tokenOf(tenant, executor), Tenant: tenant, Subject: "executor", Scopes: []registry.Scope{registry.ScopeInternal}})
+	}
+	auth, err := NewAuthenticator(tokens)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &house{db: d, flows: &flows{db: d, ended: map[string]chan struct{}{}}, logs: &lockedBuffer{}}
+	o := Options{
+		DB: d, Workflows: h.flows, Auth: auth, Installation: registry.Installation{AllowNoneExceptions: true},
+		Log: slog.New(slog.NewJSONHandler(h.logs, nil)),
+	}
+	for _, change := range with {
+		change(&o)
+	}
+	if h.api, err = New(o); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.url = "http://" + listener.Addr().String()
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(serving, listener, h.api) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+// flows stand for the workflows: they bring each change to the database at
+// once, as the activities do.
+type flows struct {
+	db *db.DB
+
+	mu      sync.Mutex
+	asked   []string // what was asked of them
+	ended   map[string]chan struct{}
+	refuse  error // what they answer everything with
+	panics  bool
+	report  workflows.TestReport
+	allRuns int
+}
+
+func (f *flows) ask(what string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = append(f.asked, what)
+	if f.panics {
+		panic("a test wants this")
+	}
+	return f.refuse
+}
+
+// took gives what was asked since it was called last.
+func (f *flows) took() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := f.asked
+	f.asked = nil
+	return out
+}
+
+func (f *flows) Register(ctx context.Context, in workflows.RegisterInput) (workflows.RegisterOutput, error) {
+	if err := f.ask("register"); err != nil {
+		return workflows.RegisterOutput{}, err
+	}
+	applied, err := f.db.Tenant(in.Registration.TenantID).Register(ctx, in.Registration, in.Operation,
+		&db.Claim{Operation: "register", Key: in.Key, BodyHash: in.BodyHash})
+	return workflows.RegisterOutput{Server: applied.Server, Replayed: applied.Replayed}, err
+}
+
+func (f *flows) apply(ctx context.Context, tenant string, change db.Change) (registry.Server, error) {
+	applied, err := f.db.Tenant(tenant).Apply(ctx, change)
+	return applied.Server, err
+}
+
+func always(*registry.Server) bool { return true }
+
+func (f *flows) Decide(ctx context.Context, _ string, in workflows.DecideInput) (registry.Server, error) {
+	if err := f.ask(string(in.Ruling.Verb)); err != nil {
+		return registry.Server{}, err
+	}
+	return f.apply(ctx, in.Tenant, db.Change{
+		ServerID: in.ServerID, Operation: in.Operation, Catalog: always,
+		Apply: func(r *registry.Record, now time.Time) error { return r.Decide(in.Ruling, in.Operation, now) },
+	})
+}
+
+func (f *flows) Edit(ctx context.Context, _ string, in workflows.EditInput) (registry.Server, error) {
+	if err := f.ask("edit"); err != nil {
+		return registry.Server{}, err
+	}
+	return f.apply(ctx, in.Tenant, db.Change{
+		ServerID: in.ServerID, Operation: in.Operation, Catalog: always,
+		Apply: func(r *registry.Record, now time.Time) error { return r.Edit(in.Edit, in.Operation, now) },
+	})
+}
+
+func (f *flows) SetEnabled(ctx context.Context, _ string, in workflows.SetEnabledInput) (registry.Server, error) {
+	if err := f.ask("set_enabled"); err != nil {
+		return registry.Server{}, err
+	}
+	return f.apply(ctx, in.Tenant, db.Change{
+		ServerID: in.ServerID, Operation: in.Operation, Catalog: always,
+		Apply: func(r *registry.Record, _ time.Time) error { return r.SetEnabled(in.Tool, in.Enabled) },
+	})
+}
+
+func (f *flows) Retire(ctx context.Context, _ string, in workflows.RetireInput) (registry.Server, error) {
+	if err := f.ask("retire"); err != nil {
+		return registry.Server{}, err
+	}
+	return f.apply(ctx, in.Tenant, db.Change{
+		ServerID: in.ServerID, Operation: in.Operation,
+		Apply: func(r *registry.Record, now time.Time) error {
+			if err := registry.CheckEtag(in.Etag, r.Server.Version); err != nil {
+				return err
+			}
+			return r.Retire(in.Operation, in.Comment, now)
+		},
+	})
+}
+
+func (f *flows) Discover(ctx context.Context, name string, in workflows.BeginDiscoveryInput) (workflows.StartedDiscovery, error) {
+	if err := f.ask("discover"); err != nil {
+		return workflows.StartedDiscovery{}, err
+	}
+	applied, err := f.db.Tenant(in.Tenant).Apply(ctx, db.Change{
+		ServerID: in.ServerID, Operation: in.Operation,
+		Claim: &db.Claim{
+			Operation: "discover", Key: in.Key, BodyHash: in.BodyHash,
+			Answer: func(s *registry.Server) string { return strconv.FormatInt(s.Discovery.Number, 10) },
+		},
+		Apply: func(r *registry.Record, _ time.Time) error { return r.BeginDiscovery(0, in.Operation.Actor) },
+	})
+	if err != nil {
+		return workflows.StartedDiscovery{}, err
+	}
+	number, err := strconv.ParseInt(applied.Answer, 10, 64)
+	return workflows.StartedDiscovery{
+		Run:    workflows.Run{WorkflowID: "discovery/" + in.Tenant + "/" + in.ServerID + "/" + applied.Answer, Type: "Discovery"},
+		Number: number, Replayed: applied.Replayed,
+	}, err
+}
+
+// end lets all discoveries end that are waited for.
+func (f *flows) end(workflowID string) chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended[workflowID] == nil {
+		f.ended[workflowID] = make(chan struct{})
+	}
+	return f.ended[workflowID]
+}
+
+func (f *flows) Await(ctx context.Context, d workflows.StartedDiscovery) error {
+	select {
+	case <-f.end(d.Run.WorkflowID):
+		return nil
+	case <-ctx.Done():
+		return registry.Errorf(registry.ReasonDeadline, "the caller's time is over")
+	}
+}
+
+func (f *flows) Test(context.Context, workflows.TestInput) (workflows.TestReport, error) {
+	err := f.ask("test")
+	return f.report, err
+}
+
+func (f *flows) Runs(_ context.Context, tenant, serverID string, size int, token string) ([]workflows.Run, string, error) {
+	if err := f.ask("runs"); err != nil {
+		return nil, "", err
+	}
+	first, _ := strconv.Atoi(token)
+	var runs []workflows.Run
+	for i := first; i < f.allRuns && len(runs) < size; i++ {
+		runs = append(runs, workflows.Run{WorkflowID: "server/" + tenant + "/" + serverID, RunID: strconv.Itoa(i)})
+	}
+	if first+len(runs) < f.allRuns {
+		return runs, strconv.Itoa(first + len(runs)), nil
+	}
+	return runs, "", nil
+}
+
+// surface is what the servers of tests offer.
+func surface(tools ...string) registry.Surface {
+	s := registry.Surface{
+		ProtocolVersion: "2026-07-28", Name: "test", Version: "1", Instructions: "Be careful.", Kinds: []string{"prompts", "resources", "tools"},
+		Resources: [][]byte{[]byte(`{"uri":"file:///readme","name":"readme","title":"Read me"}`)},
+		Templates: [][]byte{[]byte(`{"uriTemplate":"file:///{path}","name":"files"}`)},
+		Prompts:   [][]byte{[]byte(`{"name":"greet","description":"Says hello"}`)},
+	}
+	for _, name := range tools {
+		s.Tools = append(s.Tools, fmt.Appendf(nil, `{"name":%q,"title":"T","description":"D","inputSchema":{"type":"object"}}`, name))
+	}
+	return s
+}
+
+var by = registry.Actor{Subject: "seed", Roles: registry.Roles()}
+
+var seeded struct {
+	sync.Mutex
+	n int
+}
+
+func operationOf(name string) registry.Operation {
+	seeded.Lock()
+	defer seeded.Unlock()
+	seeded.n++
+	return registry.Operation{ID: "seed/" + strconv.Itoa(seeded.n), Name: name, Actor: by, Origin: registry.OriginAPI}
+}
+
+// registered puts a server into the database, past the API.
+func (h *house) registered(t *testing.T, tenant, name string, with ...func(*registry.Registration)) registry.Server {
+	t.Helper()
+	op := operationOf("register")
+	g := registry.Registration{
+		TenantID: tenant, ServerID: registry.ServerID(fmt.Sprintf("%032d", seeded.n)), Name: name, Direction: registry.DirectionConsumed,
+		Transport: registry.TransportStreamableHTTP, URL: "https://" + name + ".example/mcp", Authentication: registry.AuthOAuth2,
+		GovernancePolicyRef: registry.PolicyDefault, ProtocolVersion: "2026-07-28",
+	}
+	for _, change := range with {
+		change(&g)
+	}
+	applied, err := h.db.Tenant(tenant).Register(t.Context(), g, op, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return applied.Server
+}
+
+// discovered brings what a server offers to its catalog.
+func (h *house) discovered(t *testing.T, s registry.Server, offered registry.Surface) registry.Server {
+	t.Helper()
+	snap, err := registry.NewSnapshot(offered, registry.DefaultLimits(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := h.db.Tenant(s.TenantID)
+	if err := store.SaveSnapshot(t.Context(), &snap); err != nil {
+		t.Fatal(err)
+	}
+	return h.changed(t, s, func(r *registry.Record, now time.Time) error {
+		return r.Discovered(&snap, registry.Look{Number: 1, TargetDigest: r.Server.TargetDigest, RequestedBy: "seed", At: now})
+	})
+}
+
+func (h *house) changed(t *testing.T, s registry.Server, change func(r *registry.Record, now time.Time) error) registry.Server {
+	t.Helper()
+	applied, err := h.db.Tenant(s.TenantID).Apply(t.Context(), db.Change{
+		ServerID: s.ServerID, Operation: operationOf("change"), Catalog: always, Apply: change,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return applied.Server
+}
+
+// active makes a server whose tools are bound as read and enabled.
+func (h *house) active(t *testing.T, tenant, name string, tools ...string) registry.Server {
+	t.Helper()
+	return h.approved(t, h.discovered(t, h.registered(t, tenant, name), surface(tools...)), tools...)
+}
+
+func (h *house) approved(t *testing.T, s registry.Server, tools ...string) registry.Server {
+	t.Helper()
+	a := &registry.Approval{Digest: s.Review.Digest, Empty: len(tools) == 0}
+	for _, tool := range tools {
+		a.Tools = append(a.Tools, registry.ToolLine{Tool: tool, Class: registry.ClassRead, Enable: true})
+	}
+	if len(tools) > 0 {
+		a.Resources = []registry.ResourceLine{{URI: "file:///readme"}}
+		a.Prompts = []registry.PromptLine{{Prompt: "greet", SkillID: "greeting"}}
+	}
+	return h.changed(t, s, func(r *registry.Record, now time.Time) error {
+		return r.Decide(registry.Ruling{Verb: registry.VerbApprove, Approval: a}, registry.Operation{ID: "approve", Actor: by}, now)
+	})
+}
+
+// audits gives the audit rows of an action.
+func (h *house) audits(t *testing.T, tenant, action string) []db.AuditEntry {
+	t.Helper()
+	all, _, err := h.db.Tenant(tenant).Audit(t.Context(), db.AuditQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(all, func(e db.AuditEntry) bool { return e.Action != action })
+}
+
+func with(pairs ...string) http.Header {
+	out := http.Header{}
+	for i := 0; i < len(pairs); i += 2 {
+		out.Add(pairs[i], pairs[i+1])
+	}
+	return out
+}
+
+func keyed(key string) http.Header { return with("Idempotency-Key", key) }
+
+func sorted[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+func retire(r *registry.Record, now time.Time) error {
+	return r.Retire(registry.Operation{ID: "retire", Actor: by}, "", now)
+}
+
+func mask(paths ...string) *fieldmaskpb.FieldMask { return &fieldmaskpb.FieldMask{Paths: paths} }
