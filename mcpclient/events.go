@@ -19,7 +19,7 @@ type events struct {
 	read    int64
 }
 
-func newEvents(r io.Reader) *events { return &events{r: bufio.NewReader(r)} }
+func newEvents(r io.Reader) *events { return &events{r: bufio.NewReaderSize(r, 16<<10)} }
 
 // next gives the data of the next event that can hold a message. An event that
 // the end of the stream cuts short counts, as servers forget the last line.
@@ -61,23 +61,33 @@ func (e *events) next() ([]byte, error) {
 func (e *events) readLine() ([]byte, error) {
 	e.line = e.line[:0]
 	for {
-		b, err := e.r.ReadByte()
-		if err != nil {
+		if _, err := e.r.Peek(1); err != nil {
 			return e.line, err
 		}
-		e.read++
-		switch {
-		case b == '\n' && e.afterCR:
+		ready, _ := e.r.Peek(e.r.Buffered())
+		if e.afterCR && ready[0] == '\n' {
+			e.skip(1)
 			e.afterCR = false
 			continue
-		case b == '\n', b == '\r':
-			e.afterCR = b == '\r'
-			if !e.started {
-				e.started, e.line = true, bytes.TrimPrefix(e.line, []byte("\xef\xbb\xbf"))
-			}
-			return e.line, nil
 		}
 		e.afterCR = false
-		e.line = append(e.line, b)
+		i := bytes.IndexAny(ready, "\r\n")
+		if i < 0 {
+			e.line = append(e.line, ready...)
+			e.skip(len(ready))
+			continue
+		}
+		e.line = append(e.line, ready[:i]...)
+		e.afterCR = ready[i] == '\r'
+		e.skip(i + 1)
+		if !e.started {
+			e.started, e.line = true, bytes.TrimPrefix(e.line, []byte("\xef\xbb\xbf"))
+		}
+		return e.line, nil
 	}
+}
+
+func (e *events) skip(n int) {
+	_, _ = e.r.Discard(n) // they are buffered
+	e.read += int64(n)
 }

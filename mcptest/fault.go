@@ -1,6 +1,7 @@
 package mcptest
 
 import (
+	"bytes"
 	"compress/gzip"
 	"io"
 	"maps"
@@ -136,22 +137,14 @@ func Events(stream string, keepOpen bool) Fault {
 // Bomb answers with JSON white space that is size bytes long and travels
 // compressed.
 func Bomb(size int) Fault {
-	return func(x *Exchange) bool {
-		x.W.Header().Set("Content-Type", "application/json")
-		x.W.Header().Set("Content-Encoding", "gzip")
-		z := gzip.NewWriter(x.W)
-		spaces := make([]byte, 64<<10)
-		for i := range spaces {
-			spaces[i] = ' '
-		}
-		for written := 0; written < size; written += len(spaces) {
-			if _, err := z.Write(spaces); err != nil {
-				break
-			}
-		}
-		_ = z.Close()
-		return true
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	spaces := bytes.Repeat([]byte(" "), 64<<10)
+	for written := 0; written < size; written += len(spaces) {
+		_, _ = z.Write(spaces) // a buffer takes everything
 	}
+	_ = z.Close()
+	return Status(http.StatusOK, http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {"gzip"}}, packed.String())
 }
 
 // Reset closes the connection without an answer.
