@@ -34,9 +34,13 @@ func (s *Store) Register(ctx context.Context, g registry.Registration, op regist
 		}
 		earlier, err := t.claimed(ctx, claim)
 		if earlier != nil {
-			row, err := t.lockServer(ctx, earlier.ServerID)
+			// The server as it was then: a repeat gets the first answer (I13).
+			first, err := t.recorded(ctx, earlier.ServerID, earlier.OperationID)
+			if err == nil && first == nil {
+				err = registry.Errorf(registry.ReasonInternal, "the key has no operation")
+			}
 			if err == nil {
-				out = Applied{Server: row.Server, Answer: earlier.Answer, Replayed: true}
+				out, refusal = first.answer()
 			}
 			return err
 		}
