@@ -2,10 +2,11 @@ package db
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"io"
 	"log/slog"
-	"net/url"
+	"strings"
 	"sync"
 
 	"github.com/uptrace/bun"
@@ -33,8 +34,8 @@ type DB struct {
 	log      *slog.Logger
 	lock     io.Closer // nil on Postgres
 
-	resolveOnce sync.Once
-	resolveText string
+	resolveOnce sync.Mutex
+	resolveStmt *sql.Stmt
 }
 
 // Open connects to a database. It does not migrate it: [DB.Check] says whether
@@ -46,13 +47,12 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if o.Connections <= 0 {
 		o.Connections = 16
 	}
-	// The parser's text repeats the URL, which may hold a password.
-	u, err := url.Parse(o.URL)
-	if err != nil {
-		return nil, registry.Errorf(registry.ReasonInvalidArgument, "the database URL cannot be read")
-	}
-	var d *DB
-	switch u.Scheme {
+	var (
+		d   *DB
+		err error
+	)
+	scheme, _, _ := strings.Cut(o.URL, ":")
+	switch scheme {
 	case "sqlite":
 		d, err = openSQLite(o)
 	case "postgres", "postgresql":

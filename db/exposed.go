@@ -24,29 +24,28 @@ type ExposedItem struct {
 // exposed selects what the active exposed servers of a tenant offer: bound, and
 // in the last snapshot as it was approved. A resource of a scope is for that
 // scope only; all else is for everybody.
-const exposed = `
+var exposed = `
 SELECT s.server_id, s.name AS server_name, 'tool' AS kind, t.external_id AS name, t.external_key AS item_key, t.tool_id,
-  b.declared_class, '' AS classification
+  ` + bindingOf("b.declared_class") + ` AS declared_class, '' AS classification
 FROM mcp_servers AS s
 JOIN tools AS t ON t.tenant_id = s.tenant_id AND t.server_id = s.server_id
-JOIN mcp_tool_bindings AS b ON b.tenant_id = t.tenant_id AND b.server_id = t.server_id AND b.tool_name = t.external_key
-WHERE s.tenant_id = ?0 AND s.server_id IN (?1) AND t.enabled AND t.available AND ` + holds + `
+WHERE s.tenant_id = ?0 AND s.server_id IN (?1) AND t.enabled AND t.available
 UNION ALL
 SELECT s.server_id, s.name, 'resource', r.resource_uri, r.resource_key, '', '', r.classification
 FROM mcp_servers AS s
 JOIN mcp_resource_bindings AS r ON r.tenant_id = s.tenant_id AND r.server_id = s.server_id
-JOIN snapshot_items AS i ON i.tenant_id = s.tenant_id AND i.snapshot_digest = s.snapshot_digest
-  AND i.kind IN ('resource', 'template') AND i.item_key = r.resource_key
 WHERE s.tenant_id = ?0 AND s.server_id IN (?1) AND s.target_digest = s.approved_target AND r.bound AND (r.scope = '' OR r.scope = ?2)
-  AND i.verdict = '' AND i.contract_digest = r.contract_digest AND i.text_digest = r.text_digest
+  AND 0 < (SELECT count(*) FROM snapshot_items AS i
+    WHERE i.tenant_id = s.tenant_id AND i.snapshot_digest = s.snapshot_digest AND i.kind IN ('resource', 'template')
+      AND i.item_key = r.resource_key AND i.verdict = '' AND i.contract_digest = r.contract_digest AND i.text_digest = r.text_digest)
 UNION ALL
 SELECT s.server_id, s.name, 'prompt', m.prompt_name, m.prompt_key, '', '', ''
 FROM mcp_servers AS s
 JOIN mcp_prompt_bindings AS m ON m.tenant_id = s.tenant_id AND m.server_id = s.server_id
-JOIN snapshot_items AS i ON i.tenant_id = s.tenant_id AND i.snapshot_digest = s.snapshot_digest
-  AND i.kind = 'prompt' AND i.item_key = m.prompt_key
 WHERE s.tenant_id = ?0 AND s.server_id IN (?1) AND s.target_digest = s.approved_target AND m.bound
-  AND i.verdict = '' AND i.contract_digest = m.contract_digest AND i.text_digest = m.text_digest`
+  AND 0 < (SELECT count(*) FROM snapshot_items AS i
+    WHERE i.tenant_id = s.tenant_id AND i.snapshot_digest = s.snapshot_digest AND i.kind = 'prompt'
+      AND i.item_key = m.prompt_key AND i.verdict = '' AND i.contract_digest = m.contract_digest AND i.text_digest = m.text_digest)`
 
 // Exposed lists what the tenant's exposed servers offer a scope, a workspace's
 // label or empty for the whole tenant, by server, kind and name, with the key
@@ -71,7 +70,7 @@ func (s *Store) Exposed(ctx context.Context, scope string, page Page) (items []E
 		if len(ids) == 0 {
 			return nil
 		}
-		query := q.NewSelect().TableExpr("("+exposed+") AS x", s.tenant, bun.In(ids), scope)
+		query := q.NewSelect().TableExpr("("+exposed+") AS x", s.tenant, bun.In(ids), scope).Where("x.declared_class IS NOT NULL")
 		query, err = page.after(query, false, false, "x.server_name", "x.kind", "x.item_key")
 		if err != nil {
 			return err

@@ -5,9 +5,11 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"strings"
+	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	sqlitedriver "modernc.org/sqlite"
@@ -28,8 +30,11 @@ const (
 )
 
 func classify(ctx context.Context, err error) trouble {
-	if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+	if ctx.Err() != nil {
 		return troubleTime
+	}
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return troubleAway
 	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return classifyPostgres(e.Code)
@@ -37,14 +42,18 @@ func classify(ctx context.Context, err error) trouble {
 	if e, ok := errors.AsType[*sqlitedriver.Error](err); ok {
 		return classifySQLite(e.Code())
 	}
-	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-		return troubleAway
-	}
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return troubleAway
 	}
-	if errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, net.ErrClosed) ||
-		strings.Contains(err.Error(), "conn closed") || strings.Contains(err.Error(), "unexpected EOF") || strings.Contains(err.Error(), "database is closed") {
+	for _, lost := range []error{
+		driver.ErrBadConn, sql.ErrConnDone, pgconn.ErrConnClosed, net.ErrClosed, io.EOF, io.ErrUnexpectedEOF,
+		syscall.ECONNRESET, syscall.EPIPE, context.DeadlineExceeded,
+	} {
+		if errors.Is(err, lost) {
+			return troubleAway
+		}
+	}
+	if strings.Contains(err.Error(), "database is closed") { // database/sql has no name for it
 		return troubleAway
 	}
 	return troubleOurs

@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,28 +23,34 @@ func openPostgres(o Options) (*DB, error) {
 		// The parser's text may repeat the password.
 		return nil, registry.Errorf(registry.ReasonInvalidArgument, "the database URL cannot be read")
 	}
-	for name, value := range map[string]string{
+	maps.Copy(config.RuntimeParams, map[string]string{
 		"application_name":                    "countersign",
 		"timezone":                            "UTC",
 		"standard_conforming_strings":         "on", // else a backslash would end our quoting
 		"lock_timeout":                        "10s",
 		"idle_in_transaction_session_timeout": "60s", // a forgotten transaction would stop the streams
-	} {
-		if config.RuntimeParams[name] == "" {
-			config.RuntimeParams[name] = value
-		}
-	}
-	pool := func(mode pgx.QueryExecMode) *bun.DB {
+	})
+	pool := func(mode pgx.QueryExecMode, more map[string]string) *bun.DB {
 		c := config.Copy()
 		c.DefaultQueryExecMode = mode
+		maps.Copy(c.RuntimeParams, more)
 		db := stdlib.OpenDB(*c, stdlib.OptionAfterConnect(timesInUTC))
 		db.SetMaxOpenConns(o.Connections)
 		db.SetMaxIdleConns(o.Connections)
 		db.SetConnMaxIdleTime(5 * time.Minute)
 		return bun.NewDB(db, postgresDialect{pgdialect.New()})
 	}
-	plain := pool(pgx.QueryExecModeSimpleProtocol)
-	return &DB{writer: plain, reader: plain, prepared: pool(pgx.QueryExecModeCacheStatement), engine: postgres, log: o.Logger}, nil
+	plain := pool(pgx.QueryExecModeSimpleProtocol, nil)
+	prepared := pool(pgx.QueryExecModeCacheStatement, byKey)
+	return &DB{writer: plain, reader: plain, prepared: prepared, engine: postgres, log: o.Logger}, nil
+}
+
+// byKey makes one plan for a prepared statement, which finds rows by their
+// keys. Planning takes longer than the query, and what is planned for small
+// tables must still be right when they have grown.
+var byKey = map[string]string{
+	"plan_cache_mode": "force_generic_plan",
+	"enable_seqscan":  "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
 }
 
 func timesInUTC(_ context.Context, conn *pgx.Conn) error {

@@ -64,7 +64,7 @@ func (e engine) where(q *bun.SelectQuery, c Condition, fields map[string]field) 
 		if c.Op == OpHas || c.Value != "true" && c.Value != "false" {
 			return nil, registry.Errorf(registry.ReasonInvalidFilter, "the field %s is true or false", c.Field).With("field", c.Field)
 		}
-		return q.Where("? = ?", column, (c.Value == "true") == (c.Op == OpIs)), nil
+		return q.Where("(?) = ?", column, (c.Value == "true") == (c.Op == OpIs)), nil
 	}
 	switch c.Op {
 	case OpIs:
@@ -92,9 +92,9 @@ func (c cursor) String() string {
 // after keeps the rows that come after the cursor, and sorts. The columns are
 // the sorted one and the ones that break ties.
 func (p Page) after(q *bun.SelectQuery, desc, isTime bool, columns ...string) (*bun.SelectQuery, error) {
-	direction, beyond := "", ">"
+	beyond := ">"
 	if desc {
-		direction, beyond = " DESC", "<"
+		beyond = "<"
 	}
 	if p.After != "" {
 		values, err := p.cursor(len(columns), isTime)
@@ -103,10 +103,17 @@ func (p Page) after(q *bun.SelectQuery, desc, isTime bool, columns ...string) (*
 		}
 		q = q.Where("("+strings.Join(columns, ", ")+") "+beyond+" (?)", bun.In(values))
 	}
+	return sort(q, desc, columns...).Limit(int64(p.size() + 1)), nil // one more says whether there is a next page
+}
+
+func sort(q *bun.SelectQuery, desc bool, columns ...string) *bun.SelectQuery {
 	for _, column := range columns {
-		q = q.OrderExpr(column + direction)
+		if desc {
+			column += " DESC"
+		}
+		q = q.OrderExpr(column)
 	}
-	return q.Limit(int64(p.size() + 1)), nil // one more says whether there is a next page
+	return q
 }
 
 func (p Page) cursor(n int, isTime bool) ([]any, error) {

@@ -36,17 +36,7 @@ func (s *Store) facts(ctx context.Context, toolIDs []string) ([]toolFacts, error
 	for i, id := range toolIDs {
 		keys[i] = key(showNUL(id))
 	}
-	var (
-		rows *sql.Rows
-		err  error
-		now  = time.Now().UTC() // the clock of an engine that runs in this process
-	)
-	if s.db.engine.name == postgres.name {
-		rows, err = s.db.prepared.DB.QueryContext(ctx, s.db.resolveQuery(), s.tenant, keys)
-	} else {
-		list, _ := json.Marshal(keys) // strings marshal
-		rows, err = s.db.prepared.DB.QueryContext(ctx, s.db.resolveQuery(), s.tenant, string(list))
-	}
+	rows, now, err := s.db.ask(ctx, s.tenant, keys)
 	if err != nil {
 		return nil, err
 	}
@@ -55,24 +45,48 @@ func (s *Store) facts(ctx context.Context, toolIDs []string) ([]toolFacts, error
 		return nil, err
 	}
 	for i := range facts {
-		if s.db.engine.clock == "" {
+		if facts[i].Now.IsZero() {
 			facts[i].Now = now
 		}
 	}
 	return facts, nil
 }
 
+// ask sends the prepared query. On SQLite, whose clock is this process's, it
+// gives the time as well.
+func (d *DB) ask(ctx context.Context, tenant string, keys []string) (*sql.Rows, time.Time, error) {
+	if d.engine.name == postgres.name {
+		// The driver keeps it prepared on each connection.
+		rows, err := d.prepared.DB.QueryContext(ctx, d.resolveQuery(), tenant, keys)
+		return rows, time.Time{}, err
+	}
+	d.resolveOnce.Lock()
+	defer d.resolveOnce.Unlock()
+	if d.resolveStmt == nil {
+		stmt, err := d.prepared.DB.PrepareContext(ctx, d.resolveQuery())
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		d.resolveStmt = stmt
+	}
+	list, err := json.Marshal(keys)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	now := time.Now().UTC()
+	rows, err := d.resolveStmt.QueryContext(ctx, tenant, string(list))
+	return rows, now, err
+}
+
 // resolveQuery selects the facts of each tool key once: those of the live
 // server, else of the latest one. Ids of servers order them by time.
 func (d *DB) resolveQuery() string {
-	d.resolveOnce.Do(func() {
-		now, keys := "clock_timestamp()", "(t.tool_key = ANY($2))"
-		if d.engine.name == sqlite.name {
-			now, keys = "NULL", "(t.tool_key IN (SELECT value FROM json_each(?2)))"
-		}
-		tools := "(SELECT t.*, row_number() OVER (PARTITION BY t.tool_key ORDER BY t.live DESC, t.server_id DESC) AS place FROM tools AS t WHERE t.tenant_id = $1 AND " + keys + ") AS t"
-		tables := strings.Replace(toolTables, "tools AS t", tools, 1)
-		d.resolveText = "SELECT " + toolColumns(d.prepared) + ", " + now + " AS now FROM " + tables + " WHERE t.place = 1"
-	})
-	return d.resolveText
+	now, keys := "clock_timestamp()", "t.tool_key = ANY($2)"
+	if d.engine.name == sqlite.name {
+		now, keys = "NULL", "t.tool_key IN (SELECT value FROM json_each($2))"
+	}
+	tools := `(SELECT t.*, row_number() OVER (PARTITION BY t.tool_key ORDER BY t.live DESC, t.server_id DESC) AS place
+FROM tools AS t WHERE t.tenant_id = $1 AND ` + keys + `) AS t`
+	return "SELECT " + toolColumns(d.prepared) + ", " + now + " AS now FROM " +
+		strings.Replace(toolTables, "tools AS t", tools, 1) + " WHERE t.place = 1"
 }

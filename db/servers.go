@@ -169,16 +169,17 @@ func (s *Store) counts(ctx context.Context, q bun.IDB, ids []string) (map[string
 		ServerID string `bun:"server_id"`
 		Counts
 	}
-	err := q.NewRaw(`SELECT t.server_id, count(*) AS tools,
-  sum(CASE WHEN t.available THEN 1 ELSE 0 END) AS available,
-  sum(CASE WHEN t.enabled THEN 1 ELSE 0 END) AS enabled,
-  sum(CASE WHEN `+holds+` THEN 1 ELSE 0 END) AS bound,
-  sum(CASE WHEN t.enabled AND t.available AND `+holds+` THEN 1 ELSE 0 END) AS callable
-FROM tools AS t
-JOIN mcp_servers AS s ON s.server_id = t.server_id AND s.tenant_id = t.tenant_id
-LEFT JOIN mcp_tool_bindings AS b ON b.tenant_id = t.tenant_id AND b.server_id = t.server_id AND b.tool_name = t.external_key
-WHERE t.tenant_id = ? AND t.server_id IN (?)
-GROUP BY t.server_id`, s.tenant, bun.In(ids)).Scan(ctx, &rows)
+	err := q.NewRaw(`SELECT server_id, count(*) AS tools,
+  sum(CASE WHEN available THEN 1 ELSE 0 END) AS available,
+  sum(CASE WHEN enabled THEN 1 ELSE 0 END) AS enabled,
+  sum(bound) AS bound,
+  sum(CASE WHEN enabled AND available THEN bound ELSE 0 END) AS callable
+FROM (
+  SELECT t.server_id, t.available, t.enabled, COALESCE(`+bindingOf("1")+`, 0) AS bound
+  FROM tools AS t JOIN mcp_servers AS s ON s.server_id = t.server_id AND s.tenant_id = t.tenant_id
+  WHERE t.tenant_id = ? AND t.server_id IN (?)
+) AS tools
+GROUP BY server_id`, s.tenant, bun.In(ids)).Scan(ctx, &rows)
 	if err != nil {
 		return nil, err
 	}

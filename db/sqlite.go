@@ -28,6 +28,14 @@ func openSQLite(o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Made here, so that nobody else may read it, nor the files beside it.
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, errors.Join(unusable(path), lock.Close())
+	}
+	if err := f.Close(); err != nil {
+		return nil, errors.Join(unusable(path), lock.Close())
+	}
 	writer, err := sql.Open("sqlite", sqliteDSN(path, "_txlock=immediate"))
 	if err != nil {
 		return nil, errors.Join(unusable(path), lock.Close())
@@ -55,7 +63,7 @@ func openSQLite(o Options) (*DB, error) {
 func sqliteDSN(path string, more string) string {
 	u := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath()}
 	u.RawQuery = strings.Join([]string{
-		"_pragma=busy_timeout(10000)", "_pragma=journal_mode(WAL)", "_pragma=foreign_keys(1)", more,
+		"_timezone=UTC", "_pragma=busy_timeout(10000)", "_pragma=journal_mode(WAL)", "_pragma=foreign_keys(1)", more,
 	}, "&")
 	return u.String()
 }

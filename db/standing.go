@@ -47,10 +47,16 @@ func columns[T any](db *bun.DB, alias string) string {
 	return b.String()
 }
 
-// holds is true of a binding b whose approval is of what the tool t and the
-// server s are now: registry.ToolBinding.Holds, in SQL.
-const holds = `(b.bound AND b.schema_hash = t.contract_digest AND b.text_digest = t.text_digest
-AND b.behaviour_digest = t.behaviour_digest AND b.target_digest = s.target_digest)`
+// bindingOf is followed by what is wanted of the tool's binding b, if that
+// holds: it is of what the tool t and the server s are now. This is
+// registry.ToolBinding.Holds in SQL. A join would do as well, but Postgres gets
+// it wrong by orders of magnitude while a large new catalog has no statistics.
+func bindingOf(wanted string) string {
+	return `(SELECT ` + wanted + ` FROM mcp_tool_bindings AS b
+WHERE b.tenant_id = t.tenant_id AND b.server_id = t.server_id AND b.tool_name = t.external_key
+  AND b.bound AND b.schema_hash = t.contract_digest AND b.text_digest = t.text_digest
+  AND b.behaviour_digest = t.behaviour_digest AND b.target_digest = s.target_digest)`
+}
 
 func (st *standing) view(counts Counts) ServerView {
 	v := ServerView{Server: st.Server, LastProbe: st.Probe, Era: st.Era, ProviderEnabled: st.ProviderEnabled, Counts: counts}

@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -24,7 +25,7 @@ type ToolQuery struct {
 var toolFields = map[string]field{
 	"tool_id": {sql: "t.tool_id"}, "name": {sql: "t.external_id"}, "server_id": {sql: "t.server_id"}, "server": {sql: "s.name"},
 	"provider": {sql: "p.name"}, "enabled": {"t.enabled", boolField}, "available": {"t.available", boolField},
-	"bound": {"COALESCE(" + holds + ", FALSE)", boolField},
+	"bound": {bindingOf("TRUE") + " IS NOT NULL", boolField},
 }
 
 var toolOrders = map[string]struct {
@@ -45,6 +46,11 @@ type toolFacts struct {
 	ExternID string                `bun:"external_key"`
 	Now      time.Time             `bun:"now"`
 }
+
+// toolOwners joins the tables that a filter of tools can ask for.
+const toolOwners = `tools AS t
+JOIN mcp_servers AS s ON s.server_id = t.server_id AND s.tenant_id = t.tenant_id
+JOIN providers AS p ON p.tenant_id = s.tenant_id AND p.provider_id = s.provider_id`
 
 // toolTables joins the tables of toolFacts.
 const toolTables = `tools AS t
@@ -79,25 +85,26 @@ func (s *Store) Tools(ctx context.Context, query ToolQuery) (views []ToolView, n
 		if !known {
 			return registry.Errorf(registry.ReasonInvalidOrder, "tools are ordered by tool_id or first_seen_time")
 		}
-		selection := q.NewSelect().TableExpr(toolTables).Where("t.tenant_id = ?", s.tenant)
+		// The page is chosen first, so that only its rows are joined to all else.
+		chosen := q.NewSelect().ColumnExpr("t.*").TableExpr(toolOwners).Where("t.tenant_id = ?", s.tenant)
 		if !query.ShowRetired {
-			selection = selection.Where("t.live")
+			chosen = chosen.Where("t.live")
 		}
 		for _, c := range query.Conditions {
 			var err error
-			if selection, err = s.db.engine.where(selection, c, toolFields); err != nil {
+			if chosen, err = s.db.engine.where(chosen, c, toolFields); err != nil {
 				return err
 			}
 		}
-		if total, err = number(selection.Count(ctx)); err != nil {
+		if total, err = number(chosen.Count(ctx)); err != nil {
 			return err
 		}
-		page, err := query.after(selection.ColumnExpr(toolColumns(s.db.reader)), query.Order.Desc, order.isTime, order.sql, "t.server_id", "t.external_key")
-		if err != nil {
+		if chosen, err = query.after(chosen, query.Order.Desc, order.isTime, order.sql, "t.server_id", "t.external_key"); err != nil {
 			return err
 		}
+		page := q.NewSelect().ColumnExpr(toolColumns(s.db.reader)).TableExpr(strings.Replace(toolTables, "tools AS t", "(?) AS t", 1), chosen)
 		var rows []toolFacts
-		if err := page.Scan(ctx, &rows); err != nil {
+		if err := sort(page, query.Order.Desc, order.sql, "t.server_id", "t.external_key").Scan(ctx, &rows); err != nil {
 			return err
 		}
 		rows, next = cut(query.Page, rows, func(f *toolFacts) cursor {

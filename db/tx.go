@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -38,16 +37,12 @@ func (d *DB) write(ctx context.Context, name string, fn func(ctx context.Context
 	}
 }
 
-func (d *DB) attempt(ctx context.Context, name string, fn func(ctx context.Context, tx bun.Tx) error) (err error) {
+func (d *DB) attempt(ctx context.Context, name string, fn func(ctx context.Context, tx bun.Tx) error) error {
 	tx, err := d.writer.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, rollback(tx))
-		}
-	}()
+	defer func() { _ = tx.Rollback() }() // fails after a commit, and then there is nothing to take back
 	if err := fn(ctx, tx); err != nil {
 		return err
 	}
@@ -56,12 +51,6 @@ func (d *DB) attempt(ctx context.Context, name string, fn func(ctx context.Conte
 		return err
 	}
 	hit(name + ".after_commit")
-	return nil
-}
-
-func rollback(tx bun.Tx) error {
-	// It fails when the transaction is over already, which is what it is for.
-	_ = tx.Rollback()
 	return nil
 }
 
@@ -77,6 +66,6 @@ func (d *DB) read(ctx context.Context, doing string, fn func(ctx context.Context
 	if err != nil {
 		return d.failure(ctx, doing, err)
 	}
-	defer func() { _ = rollback(tx) }() // nothing to keep
+	defer func() { _ = tx.Rollback() }() // there is nothing to keep
 	return d.failure(ctx, doing, fn(ctx, tx))
 }

@@ -162,3 +162,12 @@ func (w *world) resolves(toolID string, want registry.Reason) {
 		w.tb.Errorf("tool %s is denied for %q, want %q", toolID, got, want)
 	}
 }
+
+func (w *world) retire(serverID string) registry.Server {
+	w.tb.Helper()
+	op := named("retire")
+	return w.must(w.Apply(w.tb.Context(), db.Change{
+		ServerID: serverID, Operation: op,
+		Apply: func(r *registry.Record, now time.Time) error { return r.Retire(op, "", now) },
+	}))
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -133,5 +134,6 @@ func nameOf(raw []byte, key string) (string, error) {
 	if err := json.Unmarshal(fields[key], &name); err != nil || name == "" {
 		return "", Errorf(ReasonMalformedList, "no usable %s", key)
 	}
-	return name, nil
+	// No database keeps NUL in a text. Such an item is quarantined anyway.
+	return strings.ReplaceAll(name, "\x00", "\uFFFD"), nil
 }

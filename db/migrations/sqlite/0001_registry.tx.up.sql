@@ -1,4 +1,4 @@
--- Times are text in UTC as '2006-01-02 15:04:05.999999+00:00', which sorts as time does.
+-- Times are text in UTC as '2006-01-02 15:04:05.999999+00:00', which sorts as time does; TIMESTAMP makes the driver read them so.
 
 CREATE TABLE providers (
   tenant_id   TEXT NOT NULL,
@@ -6,7 +6,7 @@ CREATE TABLE providers (
   name        TEXT NOT NULL,
   family      TEXT NOT NULL CHECK (family IN ('mcp', 'aep')),
   enabled     BOOLEAN NOT NULL,
-  created_at  TEXT NOT NULL,
+  created_at  TIMESTAMP NOT NULL,
   live        BOOLEAN NOT NULL,
   PRIMARY KEY (tenant_id, provider_id)
 );
@@ -20,7 +20,7 @@ CREATE TABLE connections (
   url            TEXT NOT NULL,
   dial_address   TEXT NOT NULL,
   authentication TEXT NOT NULL,
-  created_at     TEXT NOT NULL,
+  created_at     TIMESTAMP NOT NULL,
   created_by     TEXT NOT NULL,
   PRIMARY KEY (tenant_id, name, version)
 );
@@ -38,7 +38,7 @@ CREATE TABLE mcp_servers (
   protocol_version       TEXT NOT NULL,
   state                  TEXT NOT NULL CHECK (state IN ('registered', 'verified', 'active', 'degraded', 'retired')),
   release_id             TEXT NOT NULL,
-  last_handshake_at      TEXT,
+  last_handshake_at      TIMESTAMP,
   version                INTEGER NOT NULL CHECK (version > 0),
   revision               INTEGER NOT NULL CHECK (revision >= version),
   provider_id            TEXT NOT NULL,
@@ -64,9 +64,9 @@ CREATE TABLE mcp_servers (
   review_snapshot        TEXT NOT NULL,
   review_target          TEXT NOT NULL,
   review_requested_by    TEXT NOT NULL,
-  review_opened_at       TEXT,
-  review_expires_at      TEXT,
-  review_decided_at      TEXT,
+  review_opened_at       TIMESTAMP,
+  review_expires_at      TIMESTAMP,
+  review_decided_at      TIMESTAMP,
   review_decided_by      TEXT NOT NULL,
   review_decision_id     TEXT NOT NULL,
   discovery_number       INTEGER NOT NULL,
@@ -74,8 +74,8 @@ CREATE TABLE mcp_servers (
   discovery_reason       TEXT NOT NULL,
   discovery_message      TEXT NOT NULL,
   discovery_requested_by TEXT NOT NULL,
-  discovery_finished_at  TEXT,
-  discovery_succeeded_at TEXT,
+  discovery_finished_at  TIMESTAMP,
+  discovery_succeeded_at TIMESTAMP,
   discovery_counts_new         INTEGER NOT NULL,
   discovery_counts_changed     INTEGER NOT NULL,
   discovery_counts_unchanged   INTEGER NOT NULL,
@@ -83,12 +83,12 @@ CREATE TABLE mcp_servers (
   discovery_counts_total       INTEGER NOT NULL,
   exception_reason       TEXT NOT NULL,
   exception_approved_by  TEXT NOT NULL,
-  exception_approved_at  TEXT,
-  exception_expires_at   TEXT,
-  created_at             TEXT NOT NULL,
+  exception_approved_at  TIMESTAMP,
+  exception_expires_at   TIMESTAMP,
+  created_at             TIMESTAMP NOT NULL,
   created_by             TEXT NOT NULL,
-  updated_at             TEXT NOT NULL,
-  retired_at             TEXT,
+  updated_at             TIMESTAMP NOT NULL,
+  retired_at             TIMESTAMP,
   -- endpoint_ref in two columns, to join by; empty for stdio.
   connection_name        TEXT,
   connection_version     INTEGER,
@@ -127,7 +127,7 @@ CREATE TABLE snapshots (
   text_digest      TEXT NOT NULL,
   kinds            TEXT NOT NULL,
   quirks           TEXT NOT NULL,
-  created_at       TEXT NOT NULL,
+  created_at       TIMESTAMP NOT NULL,
   PRIMARY KEY (tenant_id, digest)
 );
 
@@ -168,8 +168,8 @@ CREATE TABLE tools (
   available         BOOLEAN NOT NULL,
   verdict           TEXT NOT NULL,
   detail            TEXT NOT NULL,
-  first_seen_at     TEXT NOT NULL,
-  last_seen_at      TEXT NOT NULL,
+  first_seen_at     TIMESTAMP NOT NULL,
+  last_seen_at      TIMESTAMP NOT NULL,
   live              BOOLEAN NOT NULL, -- the server is not retired
   PRIMARY KEY (tenant_id, server_id, external_key),
   FOREIGN KEY (tenant_id, server_id) REFERENCES mcp_servers (tenant_id, server_id),
@@ -241,7 +241,7 @@ CREATE TABLE descriptors (
   status        TEXT NOT NULL,
   server_id     TEXT NOT NULL,
   schema_hash   TEXT NOT NULL,
-  created_at    TEXT NOT NULL,
+  created_at    TIMESTAMP NOT NULL,
   created_by    TEXT NOT NULL,
   PRIMARY KEY (tenant_id, descriptor_id, version)
 );
@@ -261,14 +261,14 @@ CREATE TABLE decisions (
   approval        TEXT,
   applied         BOOLEAN NOT NULL,
   reason          TEXT NOT NULL,
-  decided_at      TEXT NOT NULL,
+  decided_at      TIMESTAMP NOT NULL,
   FOREIGN KEY (tenant_id, server_id) REFERENCES mcp_servers (tenant_id, server_id)
 );
 CREATE INDEX decisions_server ON decisions (tenant_id, server_id, decided_at, decision_id);
 
 CREATE TABLE probes (
   server_id        TEXT NOT NULL,
-  probe_window     TEXT NOT NULL,
+  probe_window     TIMESTAMP NOT NULL,
   tenant_id        TEXT NOT NULL,
   outcome          TEXT NOT NULL,
   reason           TEXT NOT NULL,
@@ -278,7 +278,7 @@ CREATE TABLE probes (
   target_digest    TEXT NOT NULL,
   tools_digest     TEXT NOT NULL,
   duration_ns      INTEGER NOT NULL,
-  probed_at        TEXT NOT NULL,
+  probed_at        TIMESTAMP NOT NULL,
   PRIMARY KEY (server_id, probe_window),
   FOREIGN KEY (tenant_id, server_id) REFERENCES mcp_servers (tenant_id, server_id)
 );
@@ -289,7 +289,7 @@ CREATE TABLE server_probe_state (
   server_id    TEXT NOT NULL PRIMARY KEY,
   tenant_id    TEXT NOT NULL,
   era          TEXT NOT NULL,
-  probe_window TEXT, -- of the latest probe
+  probe_window TIMESTAMP, -- of the latest probe
   FOREIGN KEY (tenant_id, server_id) REFERENCES mcp_servers (tenant_id, server_id)
 );
 
@@ -303,7 +303,7 @@ CREATE TABLE outbox (
   aggregate      TEXT NOT NULL,
   seq            INTEGER NOT NULL,
   data           TEXT NOT NULL,
-  occurred_at    TEXT NOT NULL,
+  occurred_at    TIMESTAMP NOT NULL,
   correlation_id TEXT NOT NULL,
   causation_id   TEXT NOT NULL,
   UNIQUE (tenant_id, aggregate, seq)
@@ -316,7 +316,7 @@ CREATE TABLE audit (
   tx             INTEGER NOT NULL DEFAULT 0,
   audit_id       TEXT NOT NULL UNIQUE,
   tenant_id      TEXT NOT NULL,
-  at             TEXT NOT NULL,
+  at             TIMESTAMP NOT NULL,
   actor          TEXT NOT NULL,
   roles          TEXT NOT NULL,
   origin         TEXT NOT NULL,
@@ -358,7 +358,7 @@ CREATE TABLE applied_operations (
   server_id    TEXT NOT NULL,
   operation_id TEXT NOT NULL,
   name         TEXT NOT NULL,
-  at           TEXT NOT NULL,
+  at           TIMESTAMP NOT NULL,
   answer       TEXT NOT NULL,
   result       TEXT, -- the server after the change
   refusal      TEXT, -- the error of a refused one
@@ -375,7 +375,7 @@ CREATE TABLE idempotency_keys (
   server_id    TEXT NOT NULL,
   operation_id TEXT NOT NULL,
   answer       TEXT NOT NULL,
-  created_at   TEXT NOT NULL,
+  created_at   TIMESTAMP NOT NULL,
   PRIMARY KEY (tenant_id, operation, key)
 );
 CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
