@@ -111,6 +111,9 @@ func run(ctx context.Context, o options, c *cobra.Command, out io.Writer) error 
 	if _, err := store.Up(ctx); err != nil {
 		return err
 	}
+	if err := store.Check(ctx); err != nil {
+		return err
+	}
 	tokens, fresh, err := devTokens(filepath.Join(o.dataDir, "tokens.json"))
 	if err != nil {
 		return err
@@ -143,14 +146,16 @@ func run(ctx context.Context, o options, c *cobra.Command, out io.Writer) error 
 	}()
 	defer demo.Close()
 
-	greet(out, greeting{
-		API: "http://" + listener.Addr().String(), UI: temporal.UIURL(), Temporal: temporal.Address(),
-		Demo: "http://" + demoListener.Addr().String() + "/mcp", DataDir: o.dataDir, Tokens: tokens, Fresh: fresh,
-		Ready: time.Since(start),
-	})
+	ready := func() {
+		greet(out, greeting{
+			API: "http://" + listener.Addr().String(), UI: temporal.UIURL(), Temporal: temporal.Address(),
+			Demo: "http://" + demoListener.Addr().String() + "/mcp", DataDir: o.dataDir, Tokens: tokens, Fresh: fresh,
+			Ready: time.Since(start),
+		})
+	}
 	return app.App{
 		Config: conf, Reload: load, DB: store, Temporal: engine, Namespace: namespace, Auth: authenticator,
-		Listener: listener, Worker: true, AcceptUnsigned: true, Log: log,
+		Listener: listener, Worker: true, AcceptUnsigned: true, Ready: ready, Log: log,
 	}.Run(ctx)
 }
 

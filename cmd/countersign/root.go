@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"countersign/registry"
 )
 
 // rootCommand puts the program together. Commands of the client take the
@@ -39,6 +41,8 @@ somebody countersigned it, and what changes after that is no longer callable.`,
 		completeWith(command, "context", c.completeContexts)
 	}
 	others := []*cobra.Command{
+		newServeCommand(),
+		newMigrateCommand(),
 		newVersionCommand(c),
 		exitCodesTopic(),
 	}
@@ -65,7 +69,11 @@ func execute(ctx context.Context, c *cli, args []string) int {
 		}
 		return c.report(usagef("%s", err.Error()).withNext("%s --help", command.CommandPath()))
 	}
-	return c.report(c.failureOf(err))
+	f := c.failureOf(err)
+	if f.Next == "" && f.Reason == registry.ReasonInvalidArgument {
+		f.Next = command.CommandPath() + " --help"
+	}
+	return c.report(f)
 }
 
 // wantedForm finds the form of the result in arguments that could not be

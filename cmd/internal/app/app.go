@@ -53,21 +53,30 @@ func (a App) Run(ctx context.Context) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	if a.Worker {
-		group.Go(func() error { return a.work(ctx, limits) })
+		if err := a.work(ctx, group, limits); err != nil {
+			return err
+		}
 	}
 	if a.Listener != nil {
+		// The listener takes connections already; they are answered from here on.
 		group.Go(func() error { return a.serve(ctx) })
+	}
+	if a.Ready != nil {
+		a.Ready()
 	}
 	return group.Wait()
 }
 
 func (a App) serve(ctx context.Context) error {
+	engine := workflows.Client{Temporal: a.Temporal, Namespace: a.Namespace, UIURL: a.Config.Temporal.UIURL}
 	handler, err := api.New(api.Options{
-		DB:            a.DB,
-		Workflows:     workflows.Client{Temporal: a.Temporal, Namespace: a.Namespace, UIURL: a.Config.Temporal.UIURL},
-		Authenticator: a.Auth,
-		Installation:  registry.Installation{AllowNoneExceptions: a.Config.AllowNoneAuthenticationExceptions},
-		Logger:        a.Log,
+		DB:           a.DB,
+		Workflows:    engine,
+		Auth:         a.Auth,
+		Installation: registry.Installation{AllowNoneExceptions: a.Config.AllowNoneAuthenticationExceptions},
+		Log:          a.Log,
+		Checks:       []api.Check{{Name: "temporal", Optional: true, Run: engine.Ping}},
+		DrainDelay:   a.Config.ShutdownDelay,
 	})
 	if err != nil {
 		return err
@@ -75,9 +84,10 @@ func (a App) serve(ctx context.Context) error {
 	return api.Serve(ctx, a.Listener, handler)
 }
 
-// work polls until the context is over. The schedule is brought to what the
-// configuration says first; that Temporal is away just then is not the end.
-func (a App) work(ctx context.Context, limits func() registry.Limits) error {
+// work starts the worker, which polls until the context is over. Meanwhile the
+// schedule is brought to what the configuration says; that Temporal is away
+// just then is not the end.
+func (a App) work(ctx context.Context, group *errgroup.Group, limits func() registry.Limits) error {
 	networks, err := a.Config.Networks()
 	if err != nil {
 		return err
@@ -91,28 +101,29 @@ func (a App) work(ctx context.Context, limits func() registry.Limits) error {
 		ProbeConcurrency: a.Config.Probe.Concurrency,
 		Log:              a.Log,
 	}, worker.Options{Deployment: a.Config.Worker.Deployment, Build: a.Config.Worker.Build})
-	if err := a.schedule(ctx); err != nil {
-		return err
-	}
 	if err := w.Start(); err != nil {
 		return err
 	}
-	<-ctx.Done()
-	w.Stop()
+	group.Go(func() error {
+		a.schedule(ctx)
+		<-ctx.Done()
+		w.Stop()
+		return nil
+	})
 	return nil
 }
 
-func (a App) schedule(ctx context.Context) error {
+func (a App) schedule(ctx context.Context) {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		err := worker.EnsureSchedule(ctx, a.Temporal, a.Config.Probe.Interval)
 		if err == nil || ctx.Err() != nil {
-			return nil //nolint:nilerr // the end of the process is no failure
+			return
 		}
 		a.Log.LogAttrs(ctx, slog.LevelWarn, "the probe schedule cannot be set yet", slog.Any("error", err))
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return nil
+			return
 		}
 	}
 }

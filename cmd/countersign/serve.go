@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	apiroom "countersign/api"
+	"countersign/cmd/internal/app"
+	"countersign/cmd/internal/config"
+	"countersign/db"
+	"countersign/registry"
+	"countersign/worker"
+)
+
+// newServeCommand is the product's processes: apis and workers, as many as
+// wanted, around one Postgres and one Temporal.
+func newServeCommand() *cobra.Command {
+	var role, file string
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the API, the worker, or both",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return serve(c.Context(), role, file, changedFlags(c))
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&role, "role", "all", "all, api or worker")
+	f.StringVar(&file, "config", os.Getenv(config.Prefix+"CONFIG"), "configuration file (COUNTERSIGN_CONFIG)")
+	configFlags(c)
+	return c
+}
+
+// configFlags are the configuration keys that have a flag.
+func configFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.String("listen", "", "address of the API")
+	f.String("database", "", "sqlite:PATH or postgres://…")
+	f.Bool("migrate-on-start", false, "bring the database to this version first")
+}
+
+var flagKeys = map[string]string{
+	"listen": "listen", "database": "database.url", "migrate-on-start": "database.migrate_on_start",
+}
+
+func changedFlags(c *cobra.Command) map[string]any {
+	set := map[string]any{}
+	for flag, key := range flagKeys {
+		if f := c.Flags().Lookup(flag); f != nil && f.Changed {
+			set[key] = f.Value.String()
+		}
+	}
+	return set
+}
+
+func serve(ctx context.Context, role, file string, flags map[string]any) error {
+	load := func() (config.Config, error) { return config.Load(config.Default(), file, flags) }
+	conf, err := load()
+	if err != nil {
+		return usagef("%s", err.Error())
+	}
+	log := app.Logger(conf.Log)
+	a := app.App{Config: conf, Reload: load, Log: log, Worker: role != "api"}
+	switch role {
+	case "all", "api":
+		if a.Auth, err = authenticator(conf); err != nil {
+			return err
+		}
+		if a.Listener, err = net.Listen("tcp", conf.Listen); err != nil {
+			return fmt.Errorf("the API cannot listen: %w", err)
+		}
+		defer a.Listener.Close()
+	case "worker":
+	default:
+		return usagef("--role must be all, api or worker, not %q", role)
+	}
+	if a.DB, err = openDatabase(ctx, conf, log); err != nil {
+		return err
+	}
+	defer a.DB.Close()
+	if a.Temporal, a.Namespace, err = worker.Dial(ctx, temporalAddress(conf), app.Quiet(log)); err != nil {
+		return err
+	}
+	defer a.Temporal.Close()
+	a.Ready = func() {
+		log.LogAttrs(ctx, slog.LevelInfo, "ready", slog.String("role", role), slog.String("listen", conf.Listen))
+	}
+	return a.Run(ctx)
+}
+
+// authenticator refuses to be without one: there is no anonymous caller.
+func authenticator(conf config.Config) (*apiroom.Authenticator, error) {
+	if conf.Auth.TokensFile == "" {
+		return nil, registry.Errorf(registry.ReasonInvalidArgument, "serve needs to know who may call").
+			WithNext("set auth.tokens_file (COUNTERSIGN_AUTH_TOKENS_FILE); see docs/configuration.md")
+	}
+	return apiroom.ReadTokens(conf.Auth.TokensFile)
+}
+
+func temporalAddress(conf config.Config) worker.Address {
+	return worker.Address{HostPort: conf.Temporal.Address, Namespace: conf.Temporal.Namespace}
+}
+
+// openDatabase opens the database and refuses another schema than this
+// binary's.
+func openDatabase(ctx context.Context, conf config.Config, log *slog.Logger) (*db.DB, error) {
+	if conf.Database.URL == "" {
+		return nil, registry.Errorf(registry.ReasonInvalidArgument, "no database is configured").
+			WithNext("set database.url (COUNTERSIGN_DATABASE_URL) to sqlite:PATH or postgres://…")
+	}
+	store, err := db.Open(ctx, db.Options{URL: conf.Database.URL, Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	if conf.Database.MigrateOnStart {
+		_, err = store.Up(ctx)
+	}
+	if err == nil {
+		err = store.Check(ctx)
+	}
+	if err != nil {
+		store.Close()
+		return nil, err
+	}
+	return store, nil
+}
