@@ -20,7 +20,10 @@ func (c *cli) confirm(ctx context.Context, question string) error {
 	fmt.Fprint(c.stderr, printable(question)+" [y/N] ")
 	answers := make(chan string, 1)
 	go func() { // it may outlive the question: a read of a terminal cannot be cancelled
-		line, _ := bufio.NewReader(c.stdin).ReadString('\n') // an end without a line is a no
+		line, err := bufio.NewReader(c.stdin).ReadString('\n')
+		if err != nil { // an end without a line is a no
+			fmt.Fprintln(c.stderr)
+		}
 		answers <- strings.ToLower(strings.TrimSpace(line))
 	}()
 	select {

@@ -161,8 +161,8 @@ func yamlEscape(r rune) string {
 // toYAML turns JSON into block YAML with the keys in the same order. A string
 // with anything that deceives is quoted, so that it can be escaped.
 func toYAML(document json.RawMessage) ([]byte, error) {
-	var node yaml.Node // JSON is YAML
-	if err := yaml.Unmarshal(document, &node); err != nil {
+	var node yaml.Node // JSON is YAML, but for a few characters
+	if err := yaml.Unmarshal([]byte(escapeInQuotes(string(document), yamlEscape)), &node); err != nil {
 		return nil, err
 	}
 	blockStyle(&node)

@@ -212,7 +212,7 @@ func parsePeriod(text string) (time.Duration, error) {
 // show writes what is about to be approved, whole.
 func (p *proposal) show(t *sheet) {
 	s := p.server
-	t.line("About to approve, of server %s (%s, %s):", s.GetName(), s.GetServerId(), word(s.GetState()))
+	t.line("Approval of server %s (%s, %s):", s.GetName(), s.GetServerId(), word(s.GetState()))
 	t.field("  Target", some(", ", s.GetEndpointUrl(), s.GetCommandRef(), orNothing("connecting to ", s.GetDialAddress())))
 	t.field("  Authentication", word(s.GetAuthentication()))
 	t.field("  Exception", p.exceptionLine())

@@ -31,7 +31,7 @@ func (s *sheet) gap() { s.b.WriteByte('\n') }
 // field writes a label and a value, or nothing when there is no value.
 func (s *sheet) field(label, value string) {
 	if value != "" {
-		fmt.Fprintf(&s.b, "%-16s %s\n", label+":", tint(s.colour, printable(value)))
+		fmt.Fprintf(&s.b, "%-18s %s\n", label+":", tint(s.colour, printable(value)))
 	}
 }
 
