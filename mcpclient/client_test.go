@@ -19,10 +19,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// client gives a client that may dial loopback, with short limits.
+// client gives a client that may dial loopback, with the limits of
+// the tests.
 func client(change func(*registry.Limits)) *mcpclient.Client {
 	limits := registry.DefaultLimits()
-	limits.Connect, limits.Lists = 3*time.Second, 3*time.Second
+	limits.Connect, limits.Lists = 6*time.Second, patience
 	if change != nil {
 		change(&limits)
 	}
@@ -44,7 +45,7 @@ func discover(t *testing.T, c *mcpclient.Client, s *mcptest.Server, era string) 
 // settled waits until the server has no connection and no session any more.
 func settled(t *testing.T, s *mcptest.Server) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if _, open := s.Connections(); open == 0 && s.OpenSessions() == 0 {
 			return
 		}
@@ -200,14 +201,25 @@ func TestOnlyAdvertisedListsAreRead(t *testing.T) {
 		calls        []string
 	}{
 		{"tools", `{"tools":{}}`, map[string]mcptest.List{"tools/list": tools}, []string{"tools"}, nil, 1, []string{"tools/list"}},
-		{"resources only", `{"resources":{},"logging":{}}`, map[string]mcptest.List{"tools/list": tools, "resources/list": mcptest.Items(), "resources/templates/list": mcptest.Items()},
-			[]string{"resources"}, nil, 0, []string{"resources/list", "resources/templates/list"}},
+		{
+			"resources only", `{"resources":{},"logging":{}}`,
+			map[string]mcptest.List{"tools/list": tools, "resources/list": mcptest.Items(), "resources/templates/list": mcptest.Items()},
+			[]string{"resources"},
+			nil, 0,
+			[]string{"resources/list", "resources/templates/list"},
+		},
 		{"nothing, but there are tools", `{}`, map[string]mcptest.List{"tools/list": tools}, nil, []string{"nothing_advertised"}, 1, []string{"tools/list"}},
 		{"nothing, and there is nothing", `{}`, nil, nil, []string{"nothing_advertised"}, 0, []string{"tools/list"}},
 		{"null", `null`, map[string]mcptest.List{"tools/list": tools}, nil, []string{"nothing_advertised"}, 1, []string{"tools/list"}},
 		{"tools null", `{"tools":null}`, map[string]mcptest.List{"tools/list": tools}, nil, []string{"nothing_advertised"}, 1, []string{"tools/list"}},
-		{"everything, but only tools are there", `{"tools":{},"resources":{},"prompts":{}}`, map[string]mcptest.List{"tools/list": tools}, []string{"prompts", "resources", "tools"},
-			[]string{"prompts_list_unknown", "resources_list_unknown", "templates_list_unknown"}, 1, []string{"tools/list", "resources/list", "resources/templates/list", "prompts/list"}},
+		{
+			"everything, but only tools are there", `{"tools":{},"resources":{},"prompts":{}}`,
+			map[string]mcptest.List{"tools/list": tools},
+			[]string{"prompts", "resources", "tools"},
+			[]string{"prompts_list_unknown", "resources_list_unknown", "templates_list_unknown"},
+			1,
+			[]string{"tools/list", "resources/list", "resources/templates/list", "prompts/list"},
+		},
 		{"tools, but there are none", `{"tools":{}}`, nil, []string{"tools"}, []string{"tools_list_unknown"}, 0, []string{"tools/list"}},
 	} {
 		for _, era := range []mcptest.Era{mcptest.Modern, mcptest.Legacy} {
@@ -261,7 +273,7 @@ func TestTheCallersEndIsNotTheServersFault(t *testing.T) {
 		time.AfterFunc(100*time.Millisecond, cancel)
 		began := time.Now()
 		_, _, err := client(nil).Discover(ctx, target(s.URL), "", nil)
-		if registry.ReasonOf(err) != registry.ReasonDeadline || !strings.Contains(err.Error(), "stopped") || time.Since(began) > time.Second {
+		if registry.ReasonOf(err) != registry.ReasonDeadline || !strings.Contains(err.Error(), "stopped") || time.Since(began) > 5*time.Second {
 			t.Errorf("%v after %s", err, time.Since(began))
 		}
 		ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)

@@ -25,7 +25,7 @@ func newEvents(r io.Reader) *events { return &events{r: bufio.NewReaderSize(r, 1
 // the end of the stream cuts short counts, as servers forget the last line.
 func (e *events) next() ([]byte, error) {
 	var data []byte
-	name, any := "", false
+	name, some := "", false
 	for {
 		line, err := e.readLine()
 		ended := errors.Is(err, io.EOF)
@@ -36,10 +36,10 @@ func (e *events) next() ([]byte, error) {
 		value = bytes.TrimPrefix(value, []byte(" "))
 		switch {
 		case len(line) > 0 && string(field) == "data":
-			if any {
+			if some {
 				data = append(data, '\n')
 			}
-			data, any = append(data, value...), true
+			data, some = append(data, value...), true
 		case len(line) > 0 && string(field) == "event":
 			name = string(value)
 		}
@@ -47,13 +47,13 @@ func (e *events) next() ([]byte, error) {
 			continue
 		}
 		// A priming event has an id and no data; other names are not messages.
-		if any && len(data) > 0 && (name == "" || name == "message") {
+		if some && len(data) > 0 && (name == "" || name == "message") {
 			return data, nil
 		}
 		if ended {
 			return nil, io.EOF
 		}
-		data, name, any = nil, "", false
+		data, name, some = nil, "", false
 	}
 }
 

@@ -152,8 +152,8 @@ func (r *reply) redirect() *registry.Error {
 	location := r.header.Get("Location")
 	e := registry.Errorf(registry.ReasonRedirected, "the server points elsewhere (%d); redirects are not followed", r.status)
 	if location != "" {
-		e.With("location", outbound.Excerpt(location, 400))
-		e.WithNext("if %s is the server, register that address", outbound.Excerpt(location, 400))
+		e = e.With("location", outbound.Excerpt(location, 400)).
+			WithNext("if %s is the server, register that address", outbound.Excerpt(location, 400))
 	}
 	if u, err := url.Parse(location); err != nil || u.User != nil {
 		e.Facts, e.Next = nil, "" // it cannot be read, or holds a password

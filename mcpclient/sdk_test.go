@@ -2,9 +2,13 @@ package mcpclient_test
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +17,7 @@ import (
 
 	"countersign/mcpclient"
 	"countersign/mcptest"
+	"countersign/outbound"
 	"countersign/registry"
 )
 
@@ -68,6 +73,39 @@ func TestServersOfAnSDKAreDiscovered(t *testing.T) {
 	}
 }
 
+// TestHTTP2IsSpoken, over TLS with an authority of the operator's.
+func TestHTTP2IsSpoken(t *testing.T) {
+	t.Parallel()
+	script := mcptest.Script{Era: mcptest.Legacy, Sessions: true, Framing: mcptest.SSE}
+	script.List("tools/list", mcptest.Pages(mcptest.Tools(3), mcptest.Tools(2)))
+	peer := mcptest.Handler(script)
+	var protocols sync.Map
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		protocols.Store(r.Proto, true)
+		peer.ServeHTTP(w, r)
+	}))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	pool := x509.NewCertPool()
+	pool.AddCert(s.Certificate())
+	c := client(nil)
+	c.Guard = outbound.NewGuard(outbound.Options{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, RootCAs: pool})
+	surface, _, err := c.Discover(t.Context(), target(s.URL), "", nil)
+	if err != nil || len(surface.Tools) != 5 || peer.OpenSessions() != 0 {
+		t.Errorf("%v, %d tools, %d sessions", err, len(surface.Tools), peer.OpenSessions())
+	}
+	if _, ok := protocols.Load("HTTP/2.0"); !ok {
+		t.Error("it was not HTTP/2")
+	}
+	peer.Edit(func(script *mcptest.Script) {
+		script.Fault("tools/list", mcptest.Forever("application/json", strings.Repeat(" ", 1<<16)))
+	})
+	if _, _, err := c.Discover(t.Context(), target(s.URL), "", nil); registry.ReasonOf(err) != registry.ReasonTooLarge {
+		t.Error(err)
+	}
+}
+
 func TestAStoppedDemoIsUnreachable(t *testing.T) {
 	t.Parallel()
 	demo := httptest.NewServer(mcptest.NewDemo())
@@ -89,7 +127,7 @@ func TestAStoppedDemoIsUnreachable(t *testing.T) {
 	}
 	post("/demo/stop")
 	began := time.Now()
-	if _, err := client(nil).Probe(t.Context(), target(demo.URL+"/mcp"), first.Era); registry.ReasonOf(err) != registry.ReasonUnreachable || time.Since(began) > time.Second {
+	if _, err := client(nil).Probe(t.Context(), target(demo.URL+"/mcp"), first.Era); registry.ReasonOf(err) != registry.ReasonUnreachable || time.Since(began) > patience/2 {
 		t.Errorf("%v after %s", err, time.Since(began))
 	}
 	post("/demo/start")

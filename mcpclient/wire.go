@@ -42,7 +42,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, errNotOurs
 	}
 	ctx, cancel := context.WithCancel(req.Context())
-	stop := context.AfterFunc(w.life, cancel)
+	stop := context.AfterFunc(w.life, cancel) //nolint:contextcheck // the life of the session ends it as well
 	done := func() {
 		stop()
 		cancel()

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -61,9 +62,7 @@ func (d *Demo) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.mux.ServeHT
 
 func (d *Demo) describe(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{
-		"what": "a demo MCP server with three deterministic tools", "endpoint": "/mcp", "running": !d.stopped.Load(),
-	})
+	_, _ = fmt.Fprintf(w, `{"what":"a demo MCP server with three deterministic tools","endpoint":"/mcp","running":%t}`+"\n", !d.stopped.Load())
 }
 
 func demoServer() *mcp.Server {

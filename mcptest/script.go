@@ -141,7 +141,7 @@ func (s *Script) serverInfo(before, after string) string {
 }
 
 func quote(s string) string {
-	b, _ := json.Marshal(s)
+	b, _ := json.Marshal(s) //nolint:errchkjson // a string always can be written
 	return string(b)
 }
 

@@ -35,7 +35,7 @@ type Server struct {
 // link no test framework.
 type TB interface {
 	Helper()
-	Cleanup(func())
+	Cleanup(f func())
 	Fatalf(format string, args ...any)
 }
 
@@ -319,10 +319,10 @@ func fail(w http.ResponseWriter, status int, id json.RawMessage, code int, messa
 	if id == nil {
 		id = json.RawMessage("null")
 	}
-	body, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": message}})
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, id, code, quote(message))
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(body)
+	_, _ = io.WriteString(w, body)
 }
 
 // Exchange is one request that is being answered.

@@ -29,8 +29,12 @@ func TestAnHonestServerSatisfiesAnSDK(t *testing.T) {
 		{"modern in events", mcptest.Script{Era: mcptest.Modern, Framing: mcptest.SSE}, "2026-07-28", []string{"server/discover", "tools/list", "tools/list"}},
 		{"legacy", mcptest.Script{Era: mcptest.Legacy}, "2025-11-25", []string{"server/discover", "initialize", "notifications/initialized", "tools/list", "tools/list"}},
 		{"old legacy", mcptest.Script{Era: mcptest.Legacy, Version: "2025-03-26"}, "2025-03-26", []string{"server/discover", "initialize", "notifications/initialized", "tools/list", "tools/list"}},
-		{"legacy with sessions in events", mcptest.Script{Era: mcptest.Legacy, Framing: mcptest.SSE, Sessions: true}, "2025-11-25",
-			[]string{"server/discover", "initialize", "notifications/initialized", "tools/list", "tools/list", "DELETE"}},
+		{
+			"legacy with sessions in events",
+			mcptest.Script{Era: mcptest.Legacy, Framing: mcptest.SSE, Sessions: true},
+			"2025-11-25",
+			[]string{"server/discover", "initialize", "notifications/initialized", "tools/list", "tools/list", "DELETE"},
+		},
 		{"both", mcptest.Script{}, "2026-07-28", []string{"server/discover", "tools/list", "tools/list"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -83,14 +87,14 @@ func TestFaultsMeetTheCallsTheyAreFor(t *testing.T) {
 		fault mcptest.Fault
 		want  string
 	}{
-		{"unknown list", nil, `200 {"error":{"code":-32601,"message":"Method not found"},"id":7,"jsonrpc":"2.0"}`},
+		{"unknown list", nil, `200 {"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"Method not found"}}`},
 		{"status", mcptest.Status(418, nil, "teapot"), "418 teapot"},
 		{"result", mcptest.Result("null"), `200 {"jsonrpc":"2.0","id":7,"result":null}`},
 		{"message", mcptest.Message(`[$ID]`), "200 [7]"},
 		{"error", mcptest.Error(400, -32602, "no", `{"a":1}`), `400 {"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"no","data":{"a":1}}}`},
 		{"reset", mcptest.Reset(), "no answer"},
-		{"not yet", mcptest.After(100, mcptest.Hang()), `200 {"error":{"code":-32601,"message":"Method not found"},"id":7,"jsonrpc":"2.0"}`},
-		{"no more", mcptest.Times(1, mcptest.Hang()), `200 {"error":{"code":-32601,"message":"Method not found"},"id":7,"jsonrpc":"2.0"}`},
+		{"not yet", mcptest.After(100, mcptest.Hang()), `200 {"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"Method not found"}}`},
+		{"no more", mcptest.Times(1, mcptest.Hang()), `200 {"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"Method not found"}}`},
 		{"drip", mcptest.Drip("text/plain", "abc", time.Millisecond), "200 abc"},
 		{"redirect", mcptest.When(func(c mcptest.Call) bool { return string(c.ID) == "7" }, mcptest.Status(308, nil, "x")), "308 x"},
 	} {
@@ -107,7 +111,7 @@ func TestFaultsMeetTheCallsTheyAreFor(t *testing.T) {
 func TestCursorsAndPages(t *testing.T) {
 	t.Parallel()
 	call := func(params string, nth int) mcptest.Call { return mcptest.Call{Params: []byte(params), Nth: nth} }
-	endless := mcptest.Endless(func(n int) []string { return mcptest.Tools(n) }, func(n int) string { return strings.Repeat("x", n) })
+	endless := mcptest.Endless(mcptest.Tools, func(n int) string { return strings.Repeat("x", n) })
 	loop := mcptest.Cursors(mcptest.Page{Next: new("")}, map[string]mcptest.Page{"": {Raw: "{}"}})
 	if got := endless(call(`{"cursor":"xx"}`, 3)); len(got.Items) != 3 || *got.Next != "xxx" {
 		t.Errorf("%+v", got)

@@ -89,7 +89,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	body := &limited{
 		ReadCloser: resp.Body, limit: t.responseBytes, total: t.total,
-		explain: func(err error) error { return explain(req.Context(), req.URL.Hostname(), err) },
+		explain: func(err error) error { return explain(req.Context(), req.URL.Hostname(), err) }, //nolint:contextcheck // the request's is the one
 	}
 	if resp.ContentLength > t.responseBytes {
 		body.failed = tooLarge("an answer", t.responseBytes, "response")

@@ -91,8 +91,7 @@ func isTLS(err error) bool {
 }
 
 func explainTLS(host string, err error) error {
-	var record tls.RecordHeaderError
-	if errors.As(err, &record) {
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return because(err, registry.ReasonTLS, "%s does not speak TLS on this port", host).
 			With("phase", "tls").
 			WithNext("check the port; if the server has no TLS, its URL starts with http://")

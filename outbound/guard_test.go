@@ -167,10 +167,16 @@ func TestOnlyAllowedNetworksOpenTheGuard(t *testing.T) {
 		host string
 		want registry.Reason
 	}{
-		{"127.0.0.1", ""}, {"canary.example", ""}, {"[::1]", ""}, {"[::ffff:127.0.0.1]", ""},
-		{"2130706433", registry.ReasonBlockedAddress}, {"elsewhere.example", registry.ReasonBlockedAddress},
-		{"both.example", registry.ReasonBlockedAddress}, {"10.0.0.1", registry.ReasonBlockedAddress},
-		{"169.254.169.254", registry.ReasonBlockedAddress}, {"[64:ff9b::7f00:1]", registry.ReasonBlockedAddress},
+		{"127.0.0.1", ""},
+		{"canary.example", ""},
+		{"[::1]", ""},
+		{"[::ffff:127.0.0.1]", ""},
+		{"2130706433", registry.ReasonBlockedAddress},
+		{"elsewhere.example", registry.ReasonBlockedAddress},
+		{"both.example", registry.ReasonBlockedAddress},
+		{"10.0.0.1", registry.ReasonBlockedAddress},
+		{"169.254.169.254", registry.ReasonBlockedAddress},
+		{"[64:ff9b::7f00:1]", registry.ReasonBlockedAddress},
 	} {
 		t.Run(tt.host, func(t *testing.T) {
 			before := c.count.Load()
