@@ -114,6 +114,11 @@ func (t *tx) refuse(ctx context.Context, s registry.Server, op registry.Operatio
 
 // lockServer keeps other writers of the server off until the transaction ends.
 func (t *tx) lockServer(ctx context.Context, serverID string) (*serverRow, error) {
+	if t.engine.queue != "" {
+		if _, err := t.NewRaw(t.engine.queue, serverID).Exec(ctx); err != nil {
+			return nil, err
+		}
+	}
 	var row serverRow
 	q := t.NewSelect().Model(&row).Where("s.tenant_id = ? AND s.server_id = ?", t.tenant, serverID)
 	if t.engine.forUpdate != "" {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 
@@ -34,8 +35,8 @@ type DB struct {
 	log      *slog.Logger
 	lock     io.Closer // nil on Postgres
 
-	resolveOnce sync.Mutex
-	resolveStmt *sql.Stmt
+	preparing sync.Mutex
+	resolving *sql.Stmt // on SQLite, once it was asked for
 }
 
 // Open connects to a database. It does not migrate it: [DB.Check] says whether
@@ -69,7 +70,8 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	return d, nil
 }
 
-// Close closes all connections and gives up the lock file.
+// Close closes all connections and gives up the lock file. Again, it does
+// nothing.
 func (d *DB) Close() error {
 	var errs []error
 	for _, pool := range []*bun.DB{d.prepared, d.reader, d.writer} {
@@ -78,7 +80,9 @@ func (d *DB) Close() error {
 		}
 	}
 	if d.lock != nil {
-		errs = append(errs, d.lock.Close())
+		if err := d.lock.Close(); !errors.Is(err, os.ErrClosed) {
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }

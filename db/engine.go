@@ -15,6 +15,10 @@ import (
 // engine is what differs between the two databases.
 type engine struct {
 	name string
+	// queue waits for the changes of a server that came before. Unlike a lock
+	// of its row it is taken before the transaction gets its number, so that
+	// numbers follow the order of the changes.
+	queue string
 	// forUpdate locks the rows that a query reads. It leaves out their keys,
 	// which never change, so that rows which refer to them can be written.
 	forUpdate string
@@ -35,6 +39,7 @@ type engine struct {
 
 var postgres = engine{
 	name:      "postgres",
+	queue:     "SELECT pg_advisory_xact_lock(hashtextextended(?, 0))",
 	forUpdate: "NO KEY UPDATE",
 	clock:     "SELECT clock_timestamp()",
 	horizon:   "tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
@@ -47,7 +52,7 @@ var postgres = engine{
 var sqlite = engine{
 	name:     "sqlite",
 	horizon:  "TRUE",
-	label:    "(s.labels ->> ?)",
+	label:    "(SELECT j.value FROM json_each(s.labels) AS j WHERE j.key = ?)",
 	contains: "instr(lower(?), lower(?)) > 0",
 	snapshot: &sql.TxOptions{ReadOnly: true},
 }
@@ -78,6 +83,9 @@ func (d sqliteDialect) AppendString(b []byte, s string) []byte {
 }
 
 func showNUL(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }
+
+// asText makes any string one that a database can be asked for.
+func asText(s string) string { return showNUL(strings.ToValidUTF8(s, "\uFFFD")) }
 
 var (
 	_ schema.Dialect = postgresDialect{}

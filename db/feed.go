@@ -6,11 +6,11 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// Position is a place in a stream of rows, in the order in which they were
-// committed; the zero value is before the first. Ids alone do not have that
-// order, since a transaction may take one and commit late. So on Postgres the
-// transaction comes first, and only rows are read before which none can come
-// any more; SQLite's single writer needs ids only.
+// Position is a place in a stream of rows; the zero value is before the first.
+// Ids alone do not do for that, since a transaction may take one and commit
+// late. So on Postgres the number of the transaction comes first, and only rows
+// are read before which none can come any more; rows of one server come in the
+// order of its changes. SQLite has one writer, whose ids are in order.
 type Position struct {
 	Tx int64 `json:"tx"`
 	ID int64 `json:"id"`

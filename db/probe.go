@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -64,16 +65,19 @@ func (y *SystemStore) RecordProbes(ctx context.Context, probes []registry.Probe)
 	}
 	var out []registry.Probe
 	err := y.db.write(ctx, "record probes", func(ctx context.Context, tx bun.Tx) error {
-		rows, states := make([]probeRow, len(probes)), make([]probeStateRow, len(probes))
-		keys := make([][]any, len(probes))
+		rows := make([]probeRow, len(probes))
+		ids, windows := make([]string, len(probes)), make([]time.Time, len(probes))
+		latest := map[string]probeStateRow{}
 		for i, p := range probes {
 			p.Window, p.At = micro(p.Window), micro(p.At)
-			rows[i].Probe, keys[i] = p, []any{p.ServerID, p.Window}
-			states[i] = probeStateRow{ServerID: p.ServerID, TenantID: p.TenantID, ProbeWindow: p.Window}
+			rows[i].Probe, ids[i], windows[i] = p, p.ServerID, p.Window
+			if p.Window.After(latest[p.ServerID].ProbeWindow) {
+				latest[p.ServerID] = probeStateRow{ServerID: p.ServerID, TenantID: p.TenantID, ProbeWindow: p.Window}
+			}
 		}
 		// In one order, so that two who record at once do not wait in a circle.
-		slices.SortFunc(rows, func(a, b probeRow) int { return strings.Compare(a.ServerID, b.ServerID) })
-		slices.SortFunc(states, func(a, b probeStateRow) int { return strings.Compare(a.ServerID, b.ServerID) })
+		slices.SortStableFunc(rows, func(a, b probeRow) int { return strings.Compare(a.ServerID, b.ServerID) })
+		states := slices.SortedFunc(maps.Values(latest), func(a, b probeStateRow) int { return strings.Compare(a.ServerID, b.ServerID) })
 		if _, err := tx.NewInsert().Model(&rows).On("CONFLICT (server_id, probe_window) DO NOTHING").Exec(ctx); err != nil {
 			return err
 		}
@@ -83,7 +87,9 @@ func (y *SystemStore) RecordProbes(ctx context.Context, probes []registry.Probe)
 			return err
 		}
 		var recorded []probeRow
-		if err := tx.NewSelect().Model(&recorded).Where("(server_id, probe_window) IN (?)", bun.Tuple(keys)).Scan(ctx); err != nil {
+		err = tx.NewSelect().Model(&recorded).
+			Where("server_id IN (?) AND probe_window IN (?)", bun.In(ids), bun.In(slices.CompactFunc(windows, time.Time.Equal))).Scan(ctx)
+		if err != nil {
 			return err
 		}
 		byKey := make(map[string]registry.Probe, len(recorded))

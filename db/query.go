@@ -46,16 +46,17 @@ type fieldKind int
 const (
 	textField fieldKind = iota
 	boolField
+	labelField // asked for by labels.KEY
 )
 
 // where adds a condition to a query.
 func (e engine) where(q *bun.SelectQuery, c Condition, fields map[string]field) (*bun.SelectQuery, error) {
 	f, known := fields[c.Field]
+	known = known && f.kind != labelField
 	column := bun.SafeQuery(f.sql)
 	if name, isLabel := strings.CutPrefix(c.Field, "labels."); isLabel {
-		f, known = fields["labels"]
+		known = fields["labels"].kind == labelField && name != ""
 		column = bun.SafeQuery("COALESCE("+e.label+", '')", name)
-		known = known && name != ""
 	}
 	if !known {
 		return nil, registry.Errorf(registry.ReasonInvalidFilter, "the filter asks for a field that does not exist").With("field", c.Field)

@@ -34,7 +34,7 @@ func (s *Store) Resolve(ctx context.Context, toolIDs []string) (map[string]*Tool
 func (s *Store) facts(ctx context.Context, toolIDs []string) ([]toolFacts, error) {
 	keys := make([]string, len(toolIDs))
 	for i, id := range toolIDs {
-		keys[i] = key(showNUL(id))
+		keys[i] = key(asText(id))
 	}
 	rows, now, err := s.db.ask(ctx, s.tenant, keys)
 	if err != nil {
@@ -60,22 +60,32 @@ func (d *DB) ask(ctx context.Context, tenant string, keys []string) (*sql.Rows, 
 		rows, err := d.prepared.DB.QueryContext(ctx, d.resolveQuery(), tenant, keys)
 		return rows, time.Time{}, err
 	}
-	d.resolveOnce.Lock()
-	defer d.resolveOnce.Unlock()
-	if d.resolveStmt == nil {
-		stmt, err := d.prepared.DB.PrepareContext(ctx, d.resolveQuery())
-		if err != nil {
-			return nil, time.Time{}, err
-		}
-		d.resolveStmt = stmt
+	statement, err := d.resolveStatement(ctx)
+	if err != nil {
+		return nil, time.Time{}, err
 	}
 	list, err := json.Marshal(keys)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
 	now := time.Now().UTC()
-	rows, err := d.resolveStmt.QueryContext(ctx, tenant, string(list))
+	rows, err := statement.QueryContext(ctx, tenant, string(list))
 	return rows, now, err
+}
+
+// resolveStatement prepares the query when it is asked for first: by then the
+// tables are there. Preparing takes three times as long as asking.
+func (d *DB) resolveStatement(ctx context.Context) (*sql.Stmt, error) {
+	d.preparing.Lock()
+	defer d.preparing.Unlock()
+	if d.resolving == nil {
+		statement, err := d.prepared.PrepareContext(ctx, d.resolveQuery())
+		if err != nil {
+			return nil, err
+		}
+		d.resolving = statement.Stmt
+	}
+	return d.resolving, nil
 }
 
 // resolveQuery selects the facts of each tool key once: those of the live

@@ -26,7 +26,7 @@ type ServerQuery struct {
 
 var serverFields = map[string]field{
 	"name": {sql: "s.name"}, "state": {sql: "s.state"}, "direction": {sql: "s.direction"}, "transport": {sql: "s.transport"},
-	"authentication": {sql: "s.authentication"}, "owner": {sql: "s.owner"}, "labels": {},
+	"authentication": {sql: "s.authentication"}, "owner": {sql: "s.owner"}, "labels": {kind: labelField},
 }
 
 var serverOrders = map[string]struct {

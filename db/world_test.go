@@ -171,3 +171,9 @@ func (w *world) retire(serverID string) registry.Server {
 		Apply: func(r *registry.Record, now time.Time) error { return r.Retire(op, "", now) },
 	}))
 }
+
+func approving(op registry.Operation, a registry.Approval) func(*registry.Record, time.Time) error {
+	return func(r *registry.Record, now time.Time) error {
+		return r.Decide(registry.Ruling{Verb: registry.VerbApprove, Approval: &a}, op, now)
+	}
+}

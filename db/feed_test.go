@@ -1,0 +1,169 @@
+package db_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"countersign/db"
+	"countersign/registry"
+)
+
+func TestEventsHoldExactlyTheirPayload(t *testing.T) {
+	engines(t, func(t *testing.T, d *db.DB) {
+		w := newWorld(t, d, "acme")
+		op := named("register")
+		s := w.must(w.Register(t.Context(), w.registration("weather"), op, nil))
+		s = w.discover(s.ServerID, surface("forecast", "alerts"))
+		w.approve(s, "forecast")
+		events, next := follow(t, 4, d.System().OutboxAfter)
+		type event struct {
+			Type registry.EventType
+			Seq  int64
+			Data string
+		}
+		var got []event
+		for _, e := range events {
+			got = append(got, event{e.Type, e.Seq, string(e.Data)})
+			if e.TenantID != "acme" || e.Aggregate != s.ServerID || e.EventID == "" || e.OccurredAt.IsZero() || e.CorrelationID == "" {
+				t.Errorf("event: %+v", e)
+			}
+		}
+		if events[0].CorrelationID != op.ID || events[0].CausationID != op.ID {
+			t.Errorf("the first event is of operation %s", events[0].CorrelationID)
+		}
+		id := s.ServerID
+		want := []event{
+			{registry.EventServerRegistered, 1, `{"serverId":"` + id + `","tenantId":"acme","direction":"consumed","transport":"streamable_http","authentication":"workload_identity"}`},
+			{registry.EventCapabilitiesDiscovered, 2, `{"serverId":"` + id + `","tenantId":"acme","tools":2,"resources":1,"prompts":1,"unbound":2}`},
+			{registry.EventServerStateChanged, 3, `{"serverId":"` + id + `","tenantId":"acme","fromState":"registered","toState":"verified"}`},
+			{registry.EventServerStateChanged, 4, `{"serverId":"` + id + `","tenantId":"acme","fromState":"verified","toState":"active"}`},
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		if more, same, err := d.System().OutboxAfter(t.Context(), next, 100); err != nil || len(more) != 0 || same != next {
+			t.Errorf("after the last: %+v, %v, %v", more, same, err)
+		}
+	})
+}
+
+// Readers who follow by position see every row once, and those of an aggregate
+// in order, while many write.
+func TestStreamsLoseNothingWhileManyWrite(t *testing.T) {
+	engines(t, func(t *testing.T, d *db.DB) {
+		const servers, writers, changes = 3, 4, 8
+		worlds := []*world{newWorld(t, d, "acme"), newWorld(t, d, "globex"), newWorld(t, d, "initech")}
+		ids := make([]string, servers)
+		for i, w := range worlds {
+			ids[i] = w.register("weather").ServerID
+		}
+		var writing, reading sync.WaitGroup
+		for writer := range writers {
+			writing.Go(func() {
+				for n := range changes {
+					for i, w := range worlds {
+						w.discover(ids[i], surface(fmt.Sprintf("tool_%d_%d", writer, n)))
+					}
+				}
+			})
+		}
+		const total = servers * (2 + writers*changes) // the first discovery changes the state too
+		var (
+			events  []db.OutboxEvent
+			entries []db.AuditEntry
+		)
+		reading.Go(func() { events, _ = follow(t, total, d.System().OutboxAfter) })
+		reading.Go(func() { entries, _ = follow(t, total-servers, d.System().AuditAfter) })
+		writing.Wait()
+		reading.Wait()
+		last := map[string]int64{}
+		for _, e := range events {
+			if e.Seq != last[e.Aggregate]+1 {
+				t.Fatalf("event %d of %s follows %d", e.Seq, e.Aggregate, last[e.Aggregate])
+			}
+			last[e.Aggregate] = e.Seq
+		}
+		for _, id := range ids {
+			if want := int64(count(t, d, "SELECT max(seq) FROM outbox WHERE aggregate = '"+id+"'")); last[id] != want {
+				t.Errorf("server %s: saw %d events of %d", id, last[id], want)
+			}
+		}
+		if want := count(t, d, "SELECT count(*) FROM audit"); len(entries) != want {
+			t.Errorf("saw %d audit rows of %d", len(entries), want)
+		}
+		seen := map[string]bool{}
+		for _, e := range entries {
+			if seen[e.AuditID] {
+				t.Fatalf("audit row %s comes twice", e.AuditID)
+			}
+			seen[e.AuditID] = true
+		}
+		own, _ := follow(t, int(last[ids[1]]), worlds[1].OutboxAfter)
+		for _, e := range own {
+			if e.TenantID != "globex" {
+				t.Errorf("globex sees an event of %s", e.TenantID)
+			}
+		}
+	})
+}
+
+// follow reads a stream until it has so many rows. On Postgres they show when
+// all older transactions of the server have ended, those of other tests too.
+func follow[R any](t *testing.T, want int, read func(context.Context, db.Position, int) ([]R, db.Position, error)) ([]R, db.Position) {
+	t.Helper()
+	var (
+		out []R
+		at  db.Position
+	)
+	for end := time.Now().Add(2 * time.Minute); len(out) < want; {
+		rows, next, err := read(t.Context(), at, 5)
+		if err != nil || time.Now().After(end) {
+			t.Errorf("%d rows of %d: %v", len(out), want, err)
+			break
+		}
+		out, at = append(out, rows...), next
+	}
+	return out, at
+}
+
+func TestTheAuditTrailTellsTheStory(t *testing.T) {
+	engines(t, func(t *testing.T, d *db.DB) {
+		w := newWorld(t, d, "acme")
+		s := w.register("weather")
+		found := w.discover(s.ServerID, surface("forecast"))
+		active := w.approve(found, "forecast")
+		w.register("other")
+		var got []string
+		page := db.Page{Size: 2}
+		for {
+			entries, next, err := w.Audit(t.Context(), db.AuditQuery{Page: page, ObjectID: s.ServerID})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range entries {
+				got = append(got, fmt.Sprintf("%s %s v%d→%d %s", e.Action, e.Outcome, e.VersionBefore, e.VersionAfter, e.Note))
+				if !json.Valid(e.Detail) || e.Actor != "ann" || len(e.Roles) != 2 || e.Position != 0 || e.Hash != "" {
+					t.Errorf("entry: %+v", e)
+				}
+			}
+			if next == "" {
+				break
+			}
+			page.After = next
+		}
+		want := []string{
+			fmt.Sprintf("approve applied v%d→%d approved 1 tools, 1 resources, 1 prompts: %.19s…", found.Version, active.Version, found.Review.Digest),
+			fmt.Sprintf("discovered applied v1→%d discovered: 1 new, 0 changed, 0 unchanged, 0 unavailable", found.Version),
+			"register applied v0→1 registered",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

@@ -1,0 +1,142 @@
+package db_test
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"countersign/db"
+	"countersign/registry"
+)
+
+// Every method of Store is here, so that a new one is not forgotten. Each is
+// called as another tenant would, with what belongs to the first one: what it
+// says must be what it says of things that do not exist.
+func TestTenantsSeeNothingOfEachOther(t *testing.T) {
+	engines(t, func(t *testing.T, d *db.DB) {
+		ctx, acme := t.Context(), newWorld(t, d, "acme")
+		g := acme.registration("weather")
+		g.Direction = registry.DirectionExposed
+		op := named("register")
+		s := acme.must(acme.Register(ctx, g, op, claim("k", "b")))
+		s = acme.approve(acme.discover(s.ServerID, surface("forecast")), "forecast")
+		c, err := acme.Capabilities(ctx, s.ServerID, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		definition := c.Tools[0].Definition
+		none := acme.registration("none").ServerID
+
+		type call struct {
+			// one calls the method about the first tenant's things, other about things that do not exist.
+			one, other func(*db.Store) (any, error)
+		}
+		of := func(f func(s *db.Store, id, name, tool, digest, key string) (any, error)) call {
+			return call{
+				func(st *db.Store) (any, error) {
+					return f(st, s.ServerID, "weather", "weather.forecast", c.Snapshot.Digest, "k")
+				},
+				func(st *db.Store) (any, error) { return f(st, none, "none", "none.none", "sha256:none", "none") },
+			}
+		}
+		nothing := func(*registry.Record, time.Time) error { return nil }
+		calls := map[string]call{
+			"Server": of(func(st *db.Store, id, name, _, _, _ string) (any, error) {
+				if v, err := st.Server(ctx, name); err == nil {
+					return v, err
+				}
+				return st.Server(ctx, id)
+			}),
+			"Servers": of(func(st *db.Store, _, _, _, _, _ string) (any, error) {
+				v, next, total, err := st.Servers(ctx, db.ServerQuery{ShowRetired: true})
+				return []any{v, next, total}, err
+			}),
+			"Tools": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {
+				v, next, total, err := st.Tools(ctx, db.ToolQuery{Conditions: []db.Condition{{Field: "server_id", Op: db.OpIs, Value: id}}})
+				return []any{v, next, total}, err
+			}),
+			"Tool": of(func(st *db.Store, _, _, tool, _, _ string) (any, error) { return st.Tool(ctx, tool) }),
+			"Resolve": of(func(st *db.Store, _, _, tool, _, _ string) (any, error) {
+				return st.Resolve(ctx, []string{tool})
+			}),
+			"Capabilities": of(func(st *db.Store, id, _, _, _, _ string) (any, error) { return st.Capabilities(ctx, id, true) }),
+			"Exposed": of(func(st *db.Store, _, _, _, _, _ string) (any, error) {
+				v, next, err := st.Exposed(ctx, "", db.Page{})
+				return []any{v, next}, err
+			}),
+			"Claimed":  of(func(st *db.Store, _, _, _, _, key string) (any, error) { return st.Claimed(ctx, "register", key) }),
+			"Snapshot": of(func(st *db.Store, _, _, _, digest, _ string) (any, error) { return st.Snapshot(ctx, digest) }),
+			"Definitions": of(func(st *db.Store, _, _, _, _, _ string) (any, error) {
+				return st.Definitions(ctx, []string{definition})
+			}),
+			"Connection": of(func(st *db.Store, id, _, _, _, _ string) (any, error) { return st.Connection(ctx, id, 1) }),
+			"Decisions":  of(func(st *db.Store, id, _, _, _, _ string) (any, error) { return st.Decisions(ctx, id) }),
+			"Audit": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {
+				v, next, err := st.Audit(ctx, db.AuditQuery{ObjectID: id})
+				return []any{v, next}, err
+			}),
+			"OutboxAfter": of(func(st *db.Store, _, _, _, _, _ string) (any, error) {
+				v, _, err := st.OutboxAfter(ctx, db.Position{}, 10)
+				return v, err
+			}),
+			"Apply": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {
+				return st.Apply(ctx, db.Change{ServerID: id, Operation: op, Apply: nothing})
+			}),
+			"RefuseDecision": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {
+				return nil, st.RefuseDecision(ctx, id, registry.Decision{Reason: registry.ReasonUnsignedSignal}, named("refuse"))
+			}),
+			"RememberEra": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {
+				return nil, st.RememberEra(ctx, id, "modern")
+			}),
+			// These write rows of the caller's own; what they need of others is checked elsewhere.
+			"Register": of(func(st *db.Store, _, _, _, _, _ string) (any, error) {
+				_, err := st.Register(ctx, g, op, nil) // of the first tenant
+				return nil, err
+			}),
+			"SaveSnapshot": of(func(st *db.Store, _, _, _, _, _ string) (any, error) {
+				return nil, st.SaveSnapshot(ctx, &registry.Snapshot{Digest: "sha256:mine"})
+			}),
+			"AuditRefusal": of(func(st *db.Store, _, _, _, _, _ string) (any, error) {
+				return nil, st.AuditRefusal(ctx, db.AuditEntry{Action: "x"})
+			}),
+		}
+		rows := traces(t, d)
+		globex := d.Tenant("globex")
+		for name, call := range calls {
+			got, err := call.one(globex)
+			want, wantErr := call.other(globex)
+			if diff := cmp.Diff(text(wantErr), text(err)); diff != "" {
+				t.Errorf("%s: the error tells that it exists: %s", name, diff)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s: the answer tells that it exists: %s", name, diff)
+			}
+			if _, err := call.one(d.Tenant("No Tenant")); registry.ReasonOf(err) != registry.ReasonInvalidArgument {
+				t.Errorf("%s works for a tenant that cannot be: %v", name, err)
+			}
+			if _, err := call.one(d.Tenant("")); registry.ReasonOf(err) != registry.ReasonInvalidArgument {
+				t.Errorf("%s works without a tenant: %v", name, err)
+			}
+		}
+		for method := range reflect.TypeFor[*db.Store]().Methods() {
+			if _, known := calls[method.Name]; !known && method.Name != "Tenant" {
+				t.Errorf("method %s is not in this test", method.Name)
+			}
+		}
+		rows["audit"] += 2 // both of AuditRefusal
+		if diff := cmp.Diff(rows, traces(t, d)); diff != "" {
+			t.Errorf("rows: %s", diff)
+		}
+		acme.resolves("weather.forecast", "")
+	})
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	e, _ := registry.AsError(err)
+	return string(e.Reason) + ": " + e.Error() + " " + e.Next
+}
