@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -211,6 +212,17 @@ func TestStartRefusesWhatItCannotServe(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAStartThatIsGivenUpLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	file := filepath.Join(t.TempDir(), "t.db")
+	if _, err := Start(ctx, Options{DatabaseFile: file, UIListen: "127.0.0.1:0"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Start: %v, want %v", err, context.Canceled)
+	}
+	start(t, Options{DatabaseFile: file})
 }
 
 func TestAFileOfAnotherVersionIsRefused(t *testing.T) {

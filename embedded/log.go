@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	stdlog "log"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -88,6 +87,3 @@ func (l *logger) log(level slog.Level, msg string, tags []tag.Tag) {
 	}
 	l.out.LogAttrs(ctx, level, msg, attrs...)
 }
-
-// standard is the logger in the form that net/http wants.
-func (l *logger) standard() *stdlog.Logger { return slog.NewLogLogger(l.out.Handler(), slog.LevelWarn) }

@@ -51,7 +51,8 @@ func choose(listen string) (netip.AddrPort, error) {
 func freePort(ip netip.Addr) (netip.AddrPort, error) {
 	var err error
 	for range 100 {
-		address := netip.AddrPortFrom(ip, uint16(firstPort+rand.IntN(lastPort-firstPort)))
+		port := firstPort + rand.IntN(lastPort-firstPort) //nolint:gosec // G404: a port is no secret
+		address := netip.AddrPortFrom(ip, uint16(port))
 		if err = try(address); err == nil {
 			return address, nil
 		}

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -58,7 +60,7 @@ func startUI(listen string, frontend netip.AddrPort, namespace string, log *logg
 		server: &http.Server{
 			Handler:           onlyLoopbackHosts(handler),
 			ReadHeaderTimeout: 5 * time.Second,
-			ErrorLog:          log.standard(),
+			ErrorLog:          slog.NewLogLogger(log.out.Handler(), slog.LevelWarn),
 		},
 		served: make(chan error, 1),
 	}
@@ -134,10 +136,7 @@ func nothingOutside(next echo.HandlerFunc) echo.HandlerFunc {
 // 127.0.0.1, and would then be of the same origin as the UI.
 func onlyLoopbackHosts(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host, _, err := net.SplitHostPort(r.Host)
-		if err != nil {
-			host = r.Host
-		}
+		host := (&url.URL{Host: r.Host}).Hostname()
 		if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
 			http.Error(w, fmt.Sprintf("%q is not a name of this server", r.Host), http.StatusMisdirectedRequest)
 			return
@@ -146,7 +145,7 @@ func onlyLoopbackHosts(next http.Handler) http.Handler {
 	})
 }
 
-// stop closes the listener and every connection, and returns what ended the server if that was not us.
+// stop closes the listener and every connection, and returns what ended the server when it was not this.
 func (u *ui) stop() error {
 	return errors.Join(u.server.Close(), <-u.served, u.conn.Close())
 }

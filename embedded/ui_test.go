@@ -3,6 +3,7 @@ package embedded
 import (
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -74,4 +75,28 @@ func TestUI(t *testing.T) {
 			t.Errorf("cross-site POST: %s, want 403", response.Status)
 		}
 	})
+}
+
+func TestTheUIAnswersToNamesOfThisMachineOnly(t *testing.T) {
+	t.Parallel()
+	handler := onlyLoopbackHosts(http.NotFoundHandler())
+	for host, want := range map[string]int{
+		"127.0.0.1:8233":      http.StatusNotFound,
+		"127.1.2.3":           http.StatusNotFound,
+		"localhost:8233":      http.StatusNotFound,
+		"[::1]:8233":          http.StatusNotFound,
+		"[::1]":               http.StatusNotFound,
+		"":                    http.StatusMisdirectedRequest,
+		"10.0.0.1:8233":       http.StatusMisdirectedRequest,
+		"rebind.example":      http.StatusMisdirectedRequest,
+		"localhost.example:1": http.StatusMisdirectedRequest,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Host = host
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("host %q: %d, want %d", host, w.Code, want)
+		}
+	}
 }
