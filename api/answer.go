@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -133,9 +134,7 @@ func (w *answer) fail(e *registry.Error) {
 	header := w.Header()
 	allow, accept := header.Values("Allow"), header.Values("Accept-Post")
 	clear(header)
-	for key, values := range w.original {
-		header[key] = values
-	}
+	maps.Copy(header, w.original)
 	if len(allow) > 0 {
 		header["Allow"] = allow
 	}

@@ -13,7 +13,7 @@ import (
 // call is what is known of one request while it is served. The door makes it,
 // the interceptors fill it in, and the answer is made with it.
 type call struct {
-	id        string // the request's, in the header X-Request-Id of every answer
+	id        string // the request's, in the header X-Request-ID of every answer
 	method    string // the RPC, once one is reached
 	principal registry.Principal
 	reached   bool            // an RPC's interceptors were entered

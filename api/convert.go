@@ -92,7 +92,7 @@ func strs[S ~string](list []S) []string {
 	return out
 }
 
-func count(n int) int32 { return int32(min(n, 1<<31-1)) } //nolint:gosec // bounded
+func count(n int) int32 { return int32(min(n, 1<<31-1)) }
 
 // serverOut is a server as everybody sees it.
 func serverOut(v *db.ServerView) *pb.McpServer {

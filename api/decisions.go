@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"log/slog"
 
 	"connectrpc.com/connect"
 
@@ -107,6 +108,6 @@ func (h *Handler) audit(ctx context.Context, c *call, verb registry.Verb, req co
 		})
 	}
 	if err != nil && registry.ReasonOf(err) != registry.ReasonServerNotFound {
-		h.log.ErrorContext(ctx, "a refused decision could not be recorded", "request_id", c.id, "error", err)
+		h.log.LogAttrs(ctx, slog.LevelError, "a refused decision could not be recorded", slog.String("request_id", c.id), slog.Any("error", err))
 	}
 }

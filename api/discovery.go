@@ -44,6 +44,7 @@ func (s servers) DiscoverMcpCapabilities(ctx context.Context, req *pb.DiscoverMc
 	}
 	started, err := s.discover(ctx, v.Name, workflows.BeginDiscoveryInput{
 		Tenant: v.TenantID, ServerID: v.ServerID, Operation: d.operation("discover", key, hash), Key: key, BodyHash: hash,
+		Running: 0, // the workflow knows
 	})
 	if err != nil {
 		return nil, err
@@ -79,7 +80,7 @@ func (s servers) await(ctx context.Context, d workflows.StartedDiscovery, req *p
 	}
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	defer context.AfterFunc(s.draining, cancel)()
+	defer context.AfterFunc(s.draining, cancel)() //nolint:contextcheck // the end of the process is nobody's call
 	err := s.opts.Workflows.Await(waiting, d)
 	if err != nil && waiting.Err() == nil {
 		return false, err

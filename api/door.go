@@ -21,7 +21,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{id: uuid.Must(uuid.NewV7()).String(), method: r.Method + " " + r.URL.Path}
 	ctx := withCall(r.Context(), c)
 	r = r.WithContext(ctx)
-	w.Header().Set("X-Request-Id", c.id)
+	w.Header().Set("X-Request-ID", c.id)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	a := &answer{
 		ResponseWriter: w, request: r, method: r.Method, path: r.URL.Path, face: faceOf(r),

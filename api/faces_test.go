@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -25,7 +26,7 @@ import (
 )
 
 // outcome is what came of a call, on whichever face.
-type outcome struct {
+type outcome struct { //nolint:recvcheck // get reads what a call returned, the others fill it in
 	status  int // of HTTP; 0 on gRPC
 	code    string
 	reason  string
@@ -88,9 +89,7 @@ func (h *house) call(t *testing.T, method, path, token, body string, header http
 	if err != nil {
 		t.Fatal(err)
 	}
-	for key, values := range header {
-		r.Header[key] = values
-	}
+	maps.Copy(r.Header, header)
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -117,9 +116,7 @@ func connectWay(marshal func(proto.Message) ([]byte, error), kind string) way {
 			t.Fatal(err)
 		}
 		all := http.Header{"Content-Type": {kind}}
-		for key, values := range header {
-			all[key] = values
-		}
+		maps.Copy(all, header)
 		status, got, raw := h.call(t, http.MethodPost, procedure, token, string(body), all)
 		o := outcome{status: status, header: got, raw: raw}
 		if status != http.StatusOK {
@@ -142,8 +139,12 @@ func connectWay(marshal func(proto.Message) ([]byte, error), kind string) way {
 func (o *outcome) readConnectError(t *testing.T) {
 	t.Helper()
 	var body struct {
-		Code, Message string
-		Details       []struct{ Type, Value string }
+		Code    string `json:"code"`
+		Message string `json:"message"`
+		Details []struct {
+			Type  string `json:"type"`
+			Value string `json:"value"`
+		} `json:"details"`
 	}
 	if err := json.Unmarshal([]byte(o.raw), &body); err != nil {
 		t.Fatalf("status %d, %v: %s", o.status, err, o.raw)
@@ -205,7 +206,7 @@ func clientWay(options ...connect.ClientOption) way {
 			connect.WithSchema(md),
 			connect.WithResponseInitializer(func(_ connect.Spec, message any) error {
 				if m, ok := message.(*dynamicpb.Message); ok {
-					*m = *dynamicpb.NewMessage(md.Output()) //nolint:govet // a fresh message, copied before its first use
+					*m = *dynamicpb.NewMessage(md.Output())
 				}
 				return nil
 			}),
@@ -220,9 +221,7 @@ func clientWay(options ...connect.ClientOption) way {
 			t.Fatal(err)
 		}
 		request := connect.NewRequest(m)
-		for key, values := range header {
-			request.Header()[key] = values
-		}
+		maps.Copy(request.Header(), header)
 		response, err := client.CallUnary(t.Context(), request)
 		if err == nil {
 			return outcome{answer: response.Msg, header: response.Header()}

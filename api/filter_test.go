@@ -68,7 +68,7 @@ func TestOrders(t *testing.T) {
 	t.Parallel()
 	for order, want := range map[string]db.Order{
 		"": {Field: "name"}, "name": {Field: "name"}, "create_time desc": {Field: "create_time", Desc: true},
-		" create_time   asc ": {Field: "create_time"}, "nope": {}, "name down": {}, "name, create_time": {}, "desc": {}, "name desc desc": {},
+		" create_time   asc ": {Field: "create_time"}, "nope": {}, "name down": {}, "name, create_time": {}, "desc": {}, "name desc name": {},
 	} {
 		got, err := parseOrder(order, "name", "create_time")
 		if got != want || (err == nil) != (want.Field != "") {

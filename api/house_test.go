@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -292,31 +293,24 @@ func surface(tools ...string) registry.Surface {
 
 var by = registry.Actor{Subject: "seed", Roles: registry.Roles()}
 
-var seeded struct {
-	sync.Mutex
-	n int
-}
+var seeded atomic.Int64
 
 func operationOf(name string) registry.Operation {
-	seeded.Lock()
-	defer seeded.Unlock()
-	seeded.n++
-	return registry.Operation{ID: "seed/" + strconv.Itoa(seeded.n), Name: name, Actor: by, Origin: registry.OriginAPI}
+	return registry.Operation{ID: fmt.Sprintf("seed/%d", seeded.Add(1)), Name: name, Actor: by, Origin: registry.OriginAPI}
 }
 
 // registered puts a server into the database, past the API.
 func (h *house) registered(t *testing.T, tenant, name string, with ...func(*registry.Registration)) registry.Server {
 	t.Helper()
-	op := operationOf("register")
 	g := registry.Registration{
-		TenantID: tenant, ServerID: registry.ServerID(fmt.Sprintf("%032d", seeded.n)), Name: name, Direction: registry.DirectionConsumed,
+		TenantID: tenant, ServerID: registry.ServerID(fmt.Sprintf("%032d", seeded.Add(1))), Name: name, Direction: registry.DirectionConsumed,
 		Transport: registry.TransportStreamableHTTP, URL: "https://" + name + ".example/mcp", Authentication: registry.AuthOAuth2,
 		GovernancePolicyRef: registry.PolicyDefault, ProtocolVersion: "2026-07-28",
 	}
 	for _, change := range with {
 		change(&g)
 	}
-	applied, err := h.db.Tenant(tenant).Register(t.Context(), g, op, nil)
+	applied, err := h.db.Tenant(tenant).Register(t.Context(), g, operationOf("register"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,8 +67,8 @@ func TestNoTokenNoEntry(t *testing.T) {
 				if o.answer != nil || o.code != "unauthenticated" || o.reason != "unauthenticated" || o.status != 0 && o.status != http.StatusUnauthorized {
 					t.Errorf("%s with %s by %s comes to %+v", procedure, name, face, o)
 				}
-				if o.header.Get("Www-Authenticate") != `Bearer realm="countersign"` {
-					t.Errorf("%s with %s by %s: the challenge is %q", procedure, name, face, o.header.Get("Www-Authenticate"))
+				if o.header.Get("WWW-Authenticate") != `Bearer realm="countersign"` {
+					t.Errorf("%s with %s by %s: the challenge is %q", procedure, name, face, o.header.Get("WWW-Authenticate"))
 				}
 			}
 		}

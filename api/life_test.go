@@ -32,8 +32,12 @@ func TestTheLifeOfAServerByREST(t *testing.T) {
 	}
 	o := h.raw(t, http.MethodPost, "/factory/mcp-servers", body, curl("1"))
 	var server struct {
-		ServerID, State, Etag string
-		Review                struct{ Digest, Status string }
+		ServerID string `json:"serverId"`
+		State    string `json:"state"`
+		Review   struct {
+			Digest string `json:"digest"`
+			Status string `json:"status"`
+		} `json:"review"`
 	}
 	read := func(o outcome) {
 		t.Helper()

@@ -83,7 +83,7 @@ func TestAGenericClientCallsByReflection(t *testing.T) {
 	response, err := connect.NewClient[dynamicpb.Message, dynamicpb.Message](client, h.url+doResolve, connect.WithGRPC(), connect.WithSchema(md),
 		connect.WithResponseInitializer(func(_ connect.Spec, message any) error {
 			if m, ok := message.(*dynamicpb.Message); ok {
-				*m = *dynamicpb.NewMessage(md.Output()) //nolint:govet // a fresh message, copied before its first use
+				*m = *dynamicpb.NewMessage(md.Output())
 			}
 			return nil
 		})).CallUnary(t.Context(), connect.NewRequest(request))
@@ -214,8 +214,8 @@ func TestAFailedRequestIsOneLineOfTheLog(t *testing.T) {
 		if strings.Contains(lines[0], "a-secret-thing-of-a-token") || c.reason == "server_not_found" && strings.Contains(lines[0], "a-secret-thing") {
 			t.Errorf("%s: the log repeats the request: %s", name, lines[0])
 		}
-		if line["request_id"] != o.header.Get("X-Request-Id") || line["request_id"] == "" {
-			t.Errorf("%s: the log has id %v, the answer %q", name, line["request_id"], o.header.Get("X-Request-Id"))
+		if line["request_id"] != o.header.Get("X-Request-ID") || line["request_id"] == "" {
+			t.Errorf("%s: the log has id %v, the answer %q", name, line["request_id"], o.header.Get("X-Request-ID"))
 		}
 		if c.level == "ERROR" {
 			cause, _ := line["error"].(string)
@@ -248,10 +248,7 @@ func TestReadsWorkWithoutTheWorkflows(t *testing.T) {
 		}
 	}
 	status, _, body := h.call(t, http.MethodGet, "/readyz?verbose", "", "", nil)
-	var ready struct {
-		Status string
-		Checks []checked
-	}
+	var ready readiness
 	if err := json.Unmarshal([]byte(body), &ready); err != nil {
 		t.Fatal(err)
 	}
@@ -359,8 +356,8 @@ var anyVariable = regexp.MustCompile(`\{[A-Za-z_]+\}`)
 func TestTheOpenAPIDocumentHasEveryPath(t *testing.T) {
 	t.Parallel()
 	var document struct {
-		OpenAPI string `json:"openapi"`
-		Paths   map[string]map[string]any
+		OpenAPI string                    `json:"openapi"`
+		Paths   map[string]map[string]any `json:"paths"`
 	}
 	if err := json.Unmarshal(openAPIDocument, &document); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"slices"
 	"sync"
@@ -35,6 +36,12 @@ type checked struct {
 	DurationMS int64           `json:"duration_ms"`
 }
 
+// readiness is the body of /readyz?verbose.
+type readiness struct {
+	Status string    `json:"status"`
+	Checks []checked `json:"checks"`
+}
+
 func livez(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write([]byte("ok\n")) // the caller went away
@@ -54,9 +61,13 @@ func (h *Handler) readyz(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte(word + "\n")) // the caller went away
 		return
 	}
+	body, err := json.Marshal(readiness{word, checks})
+	if err != nil {
+		status = http.StatusInternalServerError
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"status": word, "checks": checks}) // the caller went away
+	_, _ = w.Write(append(body, '\n')) // the caller went away
 }
 
 // ready makes all checks at once. A process that is about to end is not ready,
@@ -80,7 +91,7 @@ func (h *Handler) ready(ctx context.Context) (bool, []checked) {
 				if _, known := registry.AsError(err); !known {
 					out[i].Reason = registry.ReasonDependency
 				}
-				h.log.WarnContext(ctx, "not ready", "check", check.Name, "error", err)
+				h.log.LogAttrs(ctx, slog.LevelWarn, "not ready", slog.String("check", check.Name), slog.Any("error", err))
 			}
 		})
 	}

@@ -266,7 +266,7 @@ func TestWhatCannotBeReadIsTheCallersFaultOnEveryFace(t *testing.T) {
 			if o.status != c.status || o.reason != string(c.reason) {
 				t.Errorf("it comes to status %d: %s", o.status, o.raw)
 			}
-			if o.header.Get("X-Request-Id") == "" {
+			if o.header.Get("X-Request-ID") == "" {
 				t.Error("the answer has no request id")
 			}
 			if c.status == 405 && o.header.Get("Allow") == "" {
