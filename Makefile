@@ -38,7 +38,7 @@ bench: ## run the benchmarks
 
 .PHONY: record
 record: ## record the workflow histories that the replay tests read
-	go test ./workflows -run=TestRecord -record
+	go test -tags record ./worker -run=TestRecord -v
 
 .PHONY: lint
 lint: .cache/bin/golangci-lint .cache/bin/workflowcheck $(BUF) ## check style, determinism of workflows and protos

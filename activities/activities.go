@@ -38,7 +38,7 @@ type Activities struct {
 func beating(ctx context.Context) (stop func()) {
 	done := make(chan struct{})
 	go func() {
-		ticker := time.NewTicker(5 * time.Second)
+		ticker := time.NewTicker(2 * time.Second)
 		defer ticker.Stop()
 		for {
 			select {

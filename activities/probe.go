@@ -111,7 +111,7 @@ func (a *Activities) probeOne(ctx context.Context, t db.ProbeTarget, window time
 		TargetDigest: target.Digest(), At: time.Now().UTC(), Outcome: registry.OutcomeOK,
 	}
 	result, err := a.MCP.Probe(ctx, target, t.Era)
-	p.Duration, p.ProtocolVersion = time.Since(p.At), result.ProtocolVersion
+	p.Duration, p.ProtocolVersion = result.Duration, result.ProtocolVersion
 	if err == nil {
 		p.ToolsDigest, err = registry.ToolsDigest(result.Tools, a.Limits())
 	}

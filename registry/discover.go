@@ -75,7 +75,7 @@ func (r *Record) seen(snap *Snapshot, look Look) {
 	s.LastHandshakeAt, s.ProtocolVersion = look.At, snap.ProtocolVersion
 	s.Reported = Finding{Name: snap.ServerName, Version: snap.ServerVersion, TextDigest: snap.TextDigest}
 	s.Discovery = DiscoveryRun{
-		Number: look.Number, Status: DiscoverySucceeded, RequestedBy: look.RequestedBy, FinishedAt: look.At, SucceededAt: look.At,
+		Number: max(look.Number, s.Discovery.Number), Status: DiscoverySucceeded, RequestedBy: look.RequestedBy, FinishedAt: look.At, SucceededAt: look.At,
 		Counts: s.Discovery.Counts,
 	}
 }
@@ -211,7 +211,7 @@ func (r *Record) unbound(snap *Snapshot) int {
 // a handshake that failed adds no cause, since probes judge that.
 func (r *Record) DiscoveryFailed(reason Reason, message string, look Look) error {
 	s := &r.Server
-	if s.State == StateRetired || look.TargetDigest != s.TargetDigest {
+	if s.State == StateRetired || look.TargetDigest != s.TargetDigest || look.Number < s.Discovery.Number {
 		r.note("failed discovery dropped: stale")
 		return nil
 	}

@@ -187,13 +187,14 @@ func (r *Record) Edit(e Edit, op Operation, now time.Time) error {
 func (e Edit) Retargets() bool { return e.URL != nil || e.DialAddress != nil }
 
 // BeginDiscovery gives the next discovery its number, or keeps that of the one
-// that runs (R54).
+// that runs (R54). One whose look was applied already is not joined: who asks
+// now wants to know what the server says from now on.
 func (r *Record) BeginDiscovery(running int64, by Actor) error {
 	s := &r.Server
 	if s.State == StateRetired {
 		return Errorf(ReasonServerRetired, "server %s is retired", s.Name)
 	}
-	if running != 0 && running == s.Discovery.Number {
+	if running != 0 && running == s.Discovery.Number && s.Discovery.Status == DiscoveryRunning {
 		return nil
 	}
 	s.Discovery.Number++

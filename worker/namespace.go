@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -44,10 +45,32 @@ func EnsureSearchAttributes(ctx context.Context, c client.Client, namespace stri
 	_, err = c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
 		Namespace: namespace, SearchAttributes: missing,
 	})
-	if _, exists := errors.AsType[*serviceerror.AlreadyExists](err); exists {
-		err = nil
+	if _, exists := errors.AsType[*serviceerror.AlreadyExists](err); err != nil && !exists {
+		return nil, err
 	}
-	return slices.Sorted(maps.Keys(missing)), err
+	return slices.Sorted(maps.Keys(missing)), awaitSearchAttributes(ctx, c, namespace)
+}
+
+// awaitSearchAttributes waits until the frontends know the attributes: they
+// learn of them by a cache that they refresh, and refuse workflows until then.
+func awaitSearchAttributes(ctx context.Context, c client.Client, namespace string) error {
+	var terms []string
+	for _, name := range slices.Sorted(maps.Keys(SearchAttributes())) {
+		terms = append(terms, name+" = 'x'")
+	}
+	for {
+		_, err := c.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
+			Namespace: namespace, Query: strings.Join(terms, " AND "),
+		})
+		if _, unknown := errors.AsType[*serviceerror.InvalidArgument](err); !unknown {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
 // Retention is how long Temporal keeps the histories of closed workflows in a

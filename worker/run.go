@@ -27,7 +27,12 @@ func New(c client.Client, a *activities.Activities, o Options) worker.Worker {
 	if o.StopTimeout == 0 {
 		o.StopTimeout = 5 * time.Second
 	}
-	options := worker.Options{WorkerStopTimeout: o.StopTimeout}
+	options := worker.Options{
+		WorkerStopTimeout: o.StopTimeout,
+		// By default the SDK holds heartbeats back for most of their timeout,
+		// and a cancelled activity hears of it only by one.
+		MaxHeartbeatThrottleInterval: 2 * time.Second,
+	}
 	if o.Deployment != "" && o.Build != "" {
 		options.DeploymentOptions = worker.DeploymentOptions{
 			UseVersioning:             true,

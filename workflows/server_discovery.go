@@ -46,8 +46,15 @@ func (s *server) begin(ctx workflow.Context, in activities.BeginDiscoveryInput) 
 		return out, err
 	}
 	s.take(ctx, out.Server)
-	if s.number != 0 || out.Replayed && out.Number != s.State.Server.Discovery.Number {
+	if out.Number == s.number || out.Replayed && out.Number != s.State.Server.Discovery.Number {
 		return out, nil
+	}
+	if s.child != nil {
+		// The one before has told the table all it saw and is about to end.
+		_ = s.child.Get(ctx, nil) // endDiscovery looks at how it ended
+		if err := s.endDiscovery(ctx); err != nil {
+			return out, err
+		}
 	}
 	s.State.Discover, s.State.RetryAt = "", time.Time{}
 	childCtx, stop := workflow.WithCancel(ctx)
@@ -78,10 +85,13 @@ func (s *server) begin(ctx workflow.Context, in activities.BeginDiscoveryInput) 
 
 // endDiscovery takes what the child found.
 func (s *server) endDiscovery(ctx workflow.Context) error {
-	var out activities.ServerOutput
-	err := s.child.Get(ctx, &out)
-	number := s.number
+	child, number := s.child, s.number
+	if child == nil {
+		return nil
+	}
 	s.child, s.stopChild, s.number, s.childRun = nil, nil, 0, workflow.Execution{}
+	var out activities.ServerOutput
+	err := child.Get(ctx, &out)
 	if err != nil {
 		if s.State.Server.State == registry.StateRetired {
 			return nil

@@ -1,0 +1,223 @@
+//go:build record
+
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"countersign/activities"
+	"countersign/db"
+	"countersign/mcptest"
+	"countersign/registry"
+	"countersign/workflows"
+)
+
+const histories = "../workflows/testdata/history"
+
+// TestRecord plays every path on real Temporal and writes the histories that
+// the replay tests read. Files that exist are left alone: a history is never
+// edited, a changed workflow gets new ones beside the old.
+func TestRecord(t *testing.T) {
+	h := newHouse(t, "sqlite")
+	peer := offers(t, "a", "b")
+
+	// The whole life.
+	h.register("life", peer.URL)
+	h.is("life", registry.StateVerified)
+	h.approve("life", "a", "b")
+	window := time.Now().UTC().Truncate(time.Minute)
+	peer.Edit(func(s *mcptest.Script) { s.Fault(mcptest.Any, mcptest.Status(503, nil, "")) })
+	h.sweep(window)
+	h.is("life", registry.StateDegraded)
+	peer.Edit(func(s *mcptest.Script) { s.Faults = nil })
+	h.sweep(window.Add(time.Minute))
+	h.is("life", registry.StateActive)
+	offer(peer, "a", "c")
+	h.sweep(window.Add(2 * time.Minute)) // drift starts a discovery
+	v := h.until("life", "up for review", func(v db.ServerView) bool { return v.Review.Status == registry.ReviewPending })
+	if _, err := h.client.SetEnabled(t.Context(), "life", workflows.SetEnabledInput{Tenant: "default", ServerID: v.ServerID, Operation: operation("set_enabled"), Tool: "b", Enabled: false}); err != nil {
+		t.Fatal(err)
+	}
+	h.retire("life")
+	h.save("server-life", workflows.ServerWorkflowID("default", "life"))
+	h.save("discovery-ok", workflows.DiscoveryWorkflowID("default", v.ServerID, 1))
+
+	// Rejected, asked again, approved by signal, repointed.
+	one, two := offers(t, "a"), offers(t, "a")
+	h.register("decided", one.URL)
+	v = h.is("decided", registry.StateVerified)
+	h.decide("decided", registry.Ruling{Verb: registry.VerbReject, Digest: v.Review.Digest, Comment: "not yet"})
+	h.decide("decided", registry.Ruling{Verb: registry.VerbRequestReview})
+	in := approval(h.get("decided"), "a")
+	if err := h.temporal.SignalWorkflow(t.Context(), workflows.ServerWorkflowID("default", "decided"), "", workflows.DecisionApprove, in); err != nil {
+		t.Fatal(err)
+	}
+	h.is("decided", registry.StateActive)
+	if err := h.temporal.SignalWorkflow(t.Context(), workflows.ServerWorkflowID("default", "decided"), "", workflows.DecisionApprove, "nonsense"); err != nil {
+		t.Fatal(err)
+	}
+	url := two.URL
+	if _, err := h.client.Edit(t.Context(), "decided", workflows.EditInput{Tenant: "default", ServerID: v.ServerID, Operation: operation("edit"), Edit: registry.Edit{URL: &url}}); err != nil {
+		t.Fatal(err)
+	}
+	h.until("decided", "up for review", func(v db.ServerView) bool { return v.Review.Status == registry.ReviewPending })
+	h.retire("decided")
+	h.save("server-decided", workflows.ServerWorkflowID("default", "decided"))
+
+	// A first discovery that fails, is joined, and is tried by hand.
+	dead := offers(t, "a")
+	dead.Edit(func(s *mcptest.Script) { s.Fault(mcptest.Any, mcptest.Status(404, nil, "")) })
+	h.register("dead", dead.URL)
+	h.until("dead", "failed", func(v db.ServerView) bool { return v.Discovery.Status == registry.DiscoveryFailed })
+	id := h.get("dead").ServerID
+	dead.Edit(func(s *mcptest.Script) { s.Faults = nil })
+	h.discover("dead")
+	h.is("dead", registry.StateVerified)
+	h.decide("dead", registry.Ruling{Verb: registry.VerbWithdraw})
+	h.save("server-first-discovery-failed", workflows.ServerWorkflowID("default", "dead"))
+	h.save("discovery-failed", workflows.DiscoveryWorkflowID("default", id, 1))
+
+	// Retired while a discovery hangs.
+	slow := offers(t, "a")
+	slow.Edit(func(s *mcptest.Script) { s.Fault(mcptest.Any, mcptest.Hang()) })
+	h.register("slow", slow.URL)
+	h.until("slow", "discovering", func(v db.ServerView) bool { return v.Discovery.Status == registry.DiscoveryRunning })
+	h.retire("slow")
+	h.save("server-retired-while-discovering", workflows.ServerWorkflowID("default", "slow"))
+
+	// An exception that expires.
+	open := offers(t, "a")
+	h.register("open", open.URL, func(in *workflows.RegisterInput) {
+		in.Registration.Authentication, in.Registration.ExceptionReason = registry.AuthNoneException, "a demo"
+	})
+	h.is("open", registry.StateVerified)
+	exception := approval(h.get("open"), "a")
+	exception.Ruling.Approval.ExceptionExpiresAt = time.Now().Add(time.Second)
+	if _, err := h.client.Decide(t.Context(), "open", exception); err != nil {
+		t.Fatal(err)
+	}
+	h.is("open", registry.StateDegraded)
+	h.retire("open")
+	h.save("server-exception-expired", workflows.ServerWorkflowID("default", "open"))
+
+	// A registration that is refused, on a workflow of its own.
+	taken := registration("taken", peer.URL)
+	if _, err := h.acts.Register(context.Background(), activities.RegisterInput(taken)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.client.Register(t.Context(), registration("taken", peer.URL)); err == nil {
+		t.Fatal("a taken name was given twice")
+	}
+	h.closed(workflows.ServerWorkflowID("default", "taken"))
+	h.save("server-refused", workflows.ServerWorkflowID("default", "taken"))
+
+	// Continued as new.
+	carried := registration("carried", one.URL)
+	start := h.temporal.NewWithStartWorkflowOperation(client.StartWorkflowOptions{
+		ID: workflows.ServerWorkflowID("default", "carried"), TaskQueue: workflows.TaskQueue, WorkflowIDConflictPolicy: 2,
+	}, workflows.ServerWorkflow, workflows.ServerInput{Tenant: "default", Name: "carried", MaxHistory: 20})
+	handle, err := h.temporal.UpdateWithStartWorkflow(t.Context(), client.UpdateWithStartWorkflowOptions{
+		StartWorkflowOperation: start,
+		UpdateOptions:          client.UpdateWorkflowOptions{UpdateID: carried.Operation.ID, UpdateName: workflows.UpdateRegister, Args: []any{carried}, WaitForStage: client.WorkflowUpdateStageCompleted},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.is("carried", registry.StateVerified)
+	h.approve("carried", "a")
+	h.until("carried", "continued", func(db.ServerView) bool {
+		d, err := h.temporal.DescribeWorkflowExecution(t.Context(), workflows.ServerWorkflowID("default", "carried"), "")
+		return err == nil && d.GetWorkflowExecutionInfo().GetExecution().GetRunId() != handle.RunID()
+	})
+	h.retire("carried")
+	h.saveRun("server-continues-as-new", workflows.ServerWorkflowID("default", "carried"), handle.RunID())
+	h.save("server-continued", workflows.ServerWorkflowID("default", "carried"))
+
+	// A connection test, and a sweep that has something to tell.
+	h.register("tested", one.URL)
+	tested := h.is("tested", registry.StateVerified)
+	run, err := h.temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "test/default/1", TaskQueue: workflows.TaskQueue},
+		workflows.ConnectionTestWorkflow, workflows.TestInput{Tenant: "default", ServerID: tested.ServerID})
+	if err == nil {
+		err = run.Get(t.Context(), nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.save("connection-test", "test/default/1")
+	h.approve("tested", "a")
+	one.Edit(func(s *mcptest.Script) { s.Fault(mcptest.Any, mcptest.Status(503, nil, "")) })
+	sweep, err := h.temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "sweep", TaskQueue: workflows.TaskQueue},
+		workflows.ProbeSweepWorkflow, workflows.SweepInput{Interval: 100 * time.Millisecond, Page: 1, Window: window.Add(time.Hour)})
+	if err == nil {
+		err = sweep.Get(t.Context(), nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.save("sweep", "sweep")
+}
+
+func (h *house) decide(name string, ruling registry.Ruling) {
+	h.Helper()
+	_, err := h.client.Decide(h.Context(), name, workflows.DecideInput{
+		Tenant: "default", ServerID: h.get(name).ServerID, Operation: operation(string(ruling.Verb)), Ruling: ruling,
+	})
+	if err != nil {
+		h.Fatal(err)
+	}
+}
+
+// closed waits until a workflow has ended.
+func (h *house) closed(id string) {
+	h.Helper()
+	ctx, cancel := context.WithTimeout(h.Context(), time.Minute)
+	defer cancel()
+	err := h.temporal.GetWorkflow(ctx, id, "").Get(ctx, nil)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		h.Fatalf("workflow %s has not ended: %v", id, err)
+	}
+}
+
+func (h *house) save(name, id string) {
+	h.Helper()
+	if name != "sweep" {
+		h.closed(id)
+	}
+	h.saveRun(name, id, "")
+}
+
+func (h *house) saveRun(name, id, runID string) {
+	h.Helper()
+	path := filepath.Join(histories, name+".json")
+	if _, err := os.Stat(path); err == nil {
+		return
+	}
+	var history historypb.History
+	events := h.temporal.GetWorkflowHistory(h.Context(), id, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for events.HasNext() {
+		event, err := events.Next()
+		if err != nil {
+			h.Fatal(err)
+		}
+		history.Events = append(history.Events, event)
+	}
+	raw, err := protojson.MarshalOptions{Indent: " "}.Marshal(&history)
+	if err != nil {
+		h.Fatal(err)
+	}
+	if err := os.WriteFile(path, append(raw, '\n'), 0o600); err != nil {
+		h.Fatal(err)
+	}
+	h.Logf("%s: %d events", name, len(history.Events))
+}

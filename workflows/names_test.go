@@ -1,0 +1,33 @@
+package workflows_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"countersign/workflows"
+)
+
+// Names on the wire, written out once more: a rename shows here.
+func TestNamesOnTheWireNeverChange(t *testing.T) {
+	t.Parallel()
+	got := []string{
+		workflows.TaskQueue, workflows.ServerWorkflow, workflows.DiscoveryWorkflow, workflows.ConnectionTestWorkflow, workflows.ProbeSweepWorkflow,
+		workflows.UpdateRegister, workflows.UpdateEdit, workflows.UpdateDiscover, workflows.UpdateSetEnabled, workflows.UpdateRetire,
+		workflows.DecisionApprove, workflows.DecisionReject, workflows.DecisionRequestReview, workflows.DecisionWithdraw, workflows.SignalProbe,
+		workflows.QueryStatus, workflows.QueryReview, workflows.ScheduleProbe,
+		workflows.AttributeTenant.GetName(), workflows.AttributeServer.GetName(), workflows.AttributeState.GetName(),
+		workflows.ServerWorkflowID("t", "n"), workflows.DiscoveryWorkflowID("t", "srv_1", 3), workflows.TestWorkflowID("t", "x"),
+	}
+	want := []string{
+		"countersign", "Server", "Discovery", "ConnectionTest", "ProbeSweep",
+		"register", "edit", "discover", "set_enabled", "retire",
+		"approve", "reject", "request_review", "withdraw", "probe_outcome",
+		"status", "pending_approval", "handshake-probe",
+		"CountersignTenant", "CountersignServer", "CountersignState",
+		"server/t/n", "discovery/t/srv_1/3", "test/t/x",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
