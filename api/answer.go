@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -116,7 +117,7 @@ func (w *answer) finish() {
 		return
 	}
 	e := w.understand()
-	w.call.log(w.ctx, w.log, e, nil)
+	w.call.log(w.ctx, w.log, e, errors.New(w.said()))
 	w.fail(e)
 }
 

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -81,6 +82,9 @@ func rulingIn(verb registry.Verb, req decision) registry.Ruling {
 	return g
 }
 
+// auditTimeout is how long the record of a refusal may take.
+const auditTimeout = 5 * time.Second
+
 // audit records a decision that was refused here, before the workflows heard
 // of it: for want of a role or scope, or because it cannot be understood. What
 // the workflows refuse they record themselves. Only decisions about servers of
@@ -99,6 +103,9 @@ func (h *Handler) audit(ctx context.Context, c *call, verb registry.Verb, req co
 	if !ok || asked.GetServerId() == "" {
 		return
 	}
+	// Who went away meanwhile is recorded all the same.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
+	defer cancel()
 	v, err := d.store.Server(ctx, asked.GetServerId())
 	if err == nil {
 		op := d.operation(string(verb), "", "")

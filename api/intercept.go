@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"strings"
 
 	"buf.build/go/protovalidate"
 	"connectrpc.com/connect"
@@ -72,6 +73,9 @@ func (h *Handler) validate(m proto.Message) error {
 		return registry.Errorf(registry.ReasonUnknownField, "the request has a field that does not exist, in %s", path).
 			WithField(path, "has an unknown field")
 	}
+	if path := nulPath(m.ProtoReflect(), ""); path != "" {
+		return registry.Errorf(registry.ReasonInvalidArgument, "the request is not valid").WithField(path, "holds the character NUL")
+	}
 	err := h.validator.Validate(m)
 	if err == nil {
 		return nil
@@ -114,6 +118,45 @@ func unknownPath(m protoreflect.Message) string {
 		return found == ""
 	})
 	return found
+}
+
+// nulPath gives the path of a text that holds NUL, which no database keeps and
+// nobody sees; "" when there is none.
+func nulPath(m protoreflect.Message, path string) string {
+	found := ""
+	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		name := path + string(fd.Name())
+		switch {
+		case fd.IsMap():
+			v.Map().Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
+				if strings.ContainsRune(k.String()+v.String(), 0) {
+					found = name
+				}
+				return found == ""
+			})
+		case fd.IsList() && fd.Message() == nil:
+			for i := 0; i < v.List().Len() && found == ""; i++ {
+				found = nulIn(v.List().Get(i), fd, name)
+			}
+		case fd.IsList():
+			for i := 0; i < v.List().Len() && found == ""; i++ {
+				found = nulPath(v.List().Get(i).Message(), fmt.Sprintf("%s[%d].", name, i))
+			}
+		case fd.Message() != nil:
+			found = nulPath(v.Message(), name+".")
+		default:
+			found = nulIn(v, fd, name)
+		}
+		return found == ""
+	})
+	return found
+}
+
+func nulIn(v protoreflect.Value, fd protoreflect.FieldDescriptor, name string) string {
+	if fd.Kind() == protoreflect.StringKind && strings.ContainsRune(v.String(), 0) {
+		return name
+	}
+	return ""
 }
 
 // setHeader sets a header of the answer, on every face.

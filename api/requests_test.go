@@ -106,6 +106,10 @@ func TestBadInputGetsTheSameVerdictOnEveryFace(t *testing.T) {
 		"a token of nothing":      {doList, &pb.ListMcpServersRequest{PageToken: "x"}, registry.ReasonInvalidPageToken, []string{"page_token"}},
 		"a filter by nothing":     {doTools, &pb.ListToolsRequest{Filter: "colour=red"}, registry.ReasonInvalidFilter, []string{"filter"}},
 		"an order by nothing":     {doTools, &pb.ListToolsRequest{OrderBy: "colour"}, registry.ReasonInvalidOrder, []string{"order_by"}},
+		"NUL in a text":           {doRegister, bad(func(m *pb.RegisterMcpServerRequest) { m.Description = "a\x00b" }), registry.ReasonInvalidArgument, []string{"description"}},
+		"NUL in a label":          {doRegister, bad(func(m *pb.RegisterMcpServerRequest) { m.Labels = map[string]string{"a": "\x00"} }), registry.ReasonInvalidArgument, []string{"labels"}},
+		"NUL in a line":           {doActivate, &pb.ActivateMcpServerRequest{ServerId: s.ServerID, Digest: "d", Tools: []*pb.ToolLine{{Tool: "x\x00", Class: 1}}}, registry.ReasonInvalidArgument, []string{"tools[0].tool"}},
+		"NUL in an id":            {doBatch, &pb.BatchResolveToolsRequest{ToolIds: []string{"a", "b\x00"}}, registry.ReasonInvalidArgument, []string{"tool_ids"}},
 		"an id twice":             {doBatch, &pb.BatchResolveToolsRequest{ToolIds: []string{"a.b", "a.b"}}, registry.ReasonInvalidArgument, []string{"tool_ids"}},
 		"no ids":                  {doBatch, &pb.BatchResolveToolsRequest{}, registry.ReasonInvalidArgument, []string{"tool_ids"}},
 	} {

@@ -117,8 +117,10 @@ func (s servers) RegisterMcpServer(ctx context.Context, req *pb.RegisterMcpServe
 	case claimed != nil && claimed.BodyHash != hash:
 		return nil, keyReused()
 	case claimed == nil && taken:
-		return nil, registry.Errorf(registry.ReasonServerExists, "there is a live server named %q", req.GetName()).
-			With("server_id", existing.ServerID).WithNext("take another name, or retire that server")
+		// As the transaction says it to whoever comes a moment later.
+		return nil, registry.Errorf(registry.ReasonServerExists, "there is a server named %s", req.GetName()).
+			With("server_id", existing.ServerID).With("name", req.GetName()).
+			WithNext("choose another name, or change or retire that server")
 	}
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
