@@ -134,9 +134,9 @@ func (c *cli) showApproved(ctx context.Context, a *api, p *proposal, s server, w
 		return errors.Join(err, shown)
 	}
 	if len(p.tools) > 0 {
-		c.next("countersign tools resolve %s", p.tools[0].GetToolId())
+		c.nextf("countersign tools resolve %s", p.tools[0].GetToolId())
 	} else {
-		c.next("%s", nextCommand(s))
+		c.nextf("%s", nextCommand(s))
 	}
 	return nil
 }

@@ -85,17 +85,17 @@ func (c *cli) limit(usual time.Duration) time.Duration {
 // forPeople says whether the result is text for a reader rather than data.
 func (c *cli) forPeople() bool { return c.output == formatTable || c.output == formatWide }
 
-// note writes one line for people to standard error.
-func (c *cli) note(format string, args ...any) {
+// notef writes one line for people to standard error.
+func (c *cli) notef(format string, args ...any) {
 	if !c.quiet {
 		fmt.Fprintln(c.stderr, printable(fmt.Sprintf(format, args...)))
 	}
 }
 
-// next says what to type next.
-func (c *cli) next(format string, args ...any) {
+// nextf says what to type next.
+func (c *cli) nextf(format string, args ...any) {
 	if format != "" {
-		c.note("next: "+format, args...)
+		c.notef("next: "+format, args...)
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
 	"countersign/proto/countersign/registry/v1/registryv1connect"
 )
@@ -19,6 +21,7 @@ const defaultServer = "http://127.0.0.1:8080"
 const (
 	idempotencyKey   = "Idempotency-Key"
 	retryPause       = 250 * time.Millisecond
+	maxRetryPause    = 2 * time.Second
 	maxResponseBytes = 128 << 20 // a catalog of the largest size that a discovery accepts fits
 )
 
@@ -128,7 +131,7 @@ func (c *cli) connect() (*api, error) {
 		return nil, err
 	}
 	if where.token != "" && exposed(where.server) {
-		c.note("warning: the token goes to %s unencrypted", where.server)
+		c.notef("warning: the token goes to %s unencrypted", where.server)
 	}
 	client := &http.Client{
 		// A redirected call would carry the token to wherever the answer points.
@@ -183,11 +186,26 @@ func retryOnce() connect.UnaryInterceptorFunc {
 			select {
 			case <-ctx.Done():
 				return response, err
-			case <-time.After(retryPause):
+			case <-time.After(pauseAfter(err)):
 			}
 			return next(ctx, request)
 		}
 	}
+}
+
+// pauseAfter is how long to wait before a repeat: what the API asks for, within
+// bounds.
+func pauseAfter(err error) time.Duration {
+	if e, ok := errors.AsType[*connect.Error](err); ok {
+		for _, detail := range e.Details() {
+			if value, err := detail.Value(); err == nil {
+				if info, ok := value.(*errdetails.RetryInfo); ok {
+					return min(max(info.GetRetryDelay().AsDuration(), retryPause), maxRetryPause)
+				}
+			}
+		}
+	}
+	return retryPause
 }
 
 // keyed gives the context of a call with an idempotency key.

@@ -89,7 +89,7 @@ func (c *cli) loadContexts() (*contextsFile, error) {
 	}
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 &&
 		slices.ContainsFunc(f.Contexts, func(s savedContext) bool { return s.Token != "" }) {
-		c.note("warning: others can read the tokens in %s; chmod 600 it", path)
+		c.notef("warning: others can read the tokens in %s; chmod 600 it", path)
 	}
 	return &f, nil
 }
@@ -188,7 +188,7 @@ func currentContextCommand(c *cli) *cobra.Command {
 				return (&failure{Exit: exitNotFound, Message: "there is no current context"}).
 					withNext("countersign config use-context NAME")
 			}
-			return c.show(map[string]string{"name": f.Current}, []string{f.Current}, func(s *sheet) { s.line("%s", f.Current) })
+			return c.show(map[string]string{"name": f.Current}, []string{f.Current}, func(s *sheet) { s.linef("%s", f.Current) })
 		},
 	}
 }
@@ -209,7 +209,7 @@ func useContextCommand(c *cli) *cobra.Command {
 			if err := c.saveContexts(f); err != nil {
 				return err
 			}
-			c.note("the current context is %s", args[0])
+			c.notef("the current context is %s", args[0])
 			return nil
 		},
 	}
@@ -251,11 +251,11 @@ and --token-env store where it is.`,
 				return err
 			}
 			if f.Current == args[0] {
-				c.note("context %s is set, and is the current one", args[0])
+				c.notef("context %s is set, and is the current one", args[0])
 				return nil
 			}
-			c.note("context %s is set", args[0])
-			c.next("countersign config use-context %s", args[0])
+			c.notef("context %s is set", args[0])
+			c.nextf("countersign config use-context %s", args[0])
 			return nil
 		},
 	}
@@ -316,7 +316,7 @@ func deleteContextCommand(c *cli) *cobra.Command {
 			if err := c.saveContexts(f); err != nil {
 				return err
 			}
-			c.note("context %s is forgotten", args[0])
+			c.notef("context %s is forgotten", args[0])
 			return nil
 		},
 	}

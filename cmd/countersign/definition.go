@@ -11,10 +11,10 @@ import (
 // approves it must have seen every word that a model will read.
 func writeDefinition(s *sheet, indent string, t tool) {
 	if title := t.GetTitle(); title != "" {
-		s.line("%stitle (of the server): %s", indent, title)
+		s.linef("%stitle (of the server): %s", indent, title)
 	}
 	if text := t.GetDescription(); text != "" {
-		s.line("%sdescription (of the server):", indent)
+		s.linef("%sdescription (of the server):", indent)
 		s.block(indent+"  ", text)
 	}
 	raw := t.GetDefinitionJson()
@@ -23,7 +23,7 @@ func writeDefinition(s *sheet, indent string, t tool) {
 	}
 	var parts map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(raw), &parts); err != nil || t.GetQuarantineReason() != "" { // it may have a key twice
-		s.line("%sdefinition (of the server): %s", indent, raw)
+		s.linef("%sdefinition (of the server): %s", indent, raw)
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(parts)) {
@@ -34,7 +34,7 @@ func writeDefinition(s *sheet, indent string, t tool) {
 		if key == "annotations" {
 			label = "hints (of the server, not to be trusted)"
 		}
-		s.line("%s%s: %s", indent, label, compact(parts[key]))
+		s.linef("%s%s: %s", indent, label, compact(parts[key]))
 	}
 }
 

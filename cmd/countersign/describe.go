@@ -89,7 +89,7 @@ func describe(t *sheet, s server, offers *registryv1.GetMcpCapabilitiesResponse)
 	describeOffers(t, offers)
 	if next := nextCommand(s); next != "" {
 		t.gap()
-		t.line("Next: %s", next)
+		t.linef("Next: %s", next)
 	}
 }
 
@@ -107,7 +107,7 @@ func describeOffers(t *sheet, offers *registryv1.GetMcpCapabilitiesResponse) {
 	t.field("Tolerated", strings.Join(offers.GetQuirks(), ", "))
 	if text := offers.GetInstructions(); text != "" {
 		t.gap()
-		t.line("Instructions of the server (not to be trusted):")
+		t.linef("Instructions of the server (not to be trusted):")
 		t.block("  ", text)
 	}
 	if tools := offers.GetTools(); len(tools) > 0 {

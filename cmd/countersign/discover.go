@@ -79,8 +79,8 @@ func (c *cli) showDiscovery(r *registryv1.DiscoverMcpCapabilitiesResponse, mustE
 		return failf(registry.ReasonDeadline, "the discovery of %s is still under way after %s", s.GetName(), patience).
 			withNext("countersign server describe %s", s.GetName())
 	case !r.GetDone():
-		c.note("the discovery is still under way")
-		c.next("countersign server describe %s", s.GetName())
+		c.notef("the discovery is still under way")
+		c.nextf("countersign server describe %s", s.GetName())
 		return nil
 	case d.GetStatus() == discoveryFailed:
 		return (&failure{
@@ -88,6 +88,6 @@ func (c *cli) showDiscovery(r *registryv1.DiscoverMcpCapabilitiesResponse, mustE
 			Message: "the discovery of " + s.GetName() + " failed: " + d.GetMessage(),
 		}).withNext("%s", some("; ", s.GetHealth().GetNextStep(), nextCommand(s)))
 	}
-	c.next("%s", nextCommand(s))
+	c.nextf("%s", nextCommand(s))
 	return nil
 }

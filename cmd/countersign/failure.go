@@ -120,11 +120,13 @@ func (c *cli) explain(f *failure, e *connect.Error) {
 		} else if f.Next == "" {
 			f.Next = "the token came from " + where.tokenFrom + "; give another one"
 		}
-	case connect.IsWireError(e):
 	case code == connect.CodeDeadlineExceeded:
+		if f.Reason == "" {
+			f.Message = where.server + " did not answer within " + c.limit(callTimeout).String()
+		}
 		f.Reason = registry.ReasonDeadline
-		f.Message = where.server + " did not answer within " + c.limit(callTimeout).String()
-		f.Next = "try again, or allow more by --timeout; what was asked for may still happen"
+		f.Next = some("; ", f.Next, "try again, or allow more by --timeout; what was asked for may still happen")
+	case connect.IsWireError(e):
 	case code == connect.CodeUnavailable:
 		f.Reason = registry.ReasonDependency
 		f.Message = "cannot reach " + where.server + ": " + cause(e)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -53,28 +54,28 @@ type lateTurn struct {
 
 // refusal makes an error as the API makes it.
 func refusal(code connect.Code, reason registry.Reason, next string, facts map[string]string, format string, args ...any) error {
+	return refusalWith(nil, code, reason, next, facts, format, args...)
+}
+
+func refusalWith(more proto.Message, code connect.Code, reason registry.Reason, next string, facts map[string]string, format string, args ...any) error {
 	e := connect.NewError(code, fmt.Errorf(format, args...))
 	info := &errdetails.ErrorInfo{Reason: string(reason), Domain: "countersign", Metadata: map[string]string{}}
-	for key, value := range facts {
-		info.Metadata[key] = value
-	}
+	maps.Copy(info.GetMetadata(), facts)
 	if next != "" {
 		info.Metadata["next_step"] = next
 	}
-	if detail, err := connect.NewErrorDetail(info); err == nil {
-		e.AddDetail(detail)
+	for _, message := range []proto.Message{info, more} {
+		if detail, err := connect.NewErrorDetail(message); message != nil && err == nil {
+			e.AddDetail(detail)
+		}
 	}
 	return e
 }
 
 func invalid(field, message string) error {
-	e := refusal(connect.CodeInvalidArgument, registry.ReasonInvalidArgument, "", nil, "the request is not valid")
-	if detail, err := connect.NewErrorDetail(&errdetails.BadRequest{
+	return refusalWith(&errdetails.BadRequest{
 		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field, Description: message}},
-	}); err == nil {
-		e.(*connect.Error).AddDetail(detail)
-	}
-	return e
+	}, connect.CodeInvalidArgument, registry.ReasonInvalidArgument, "", nil, "the request is not valid")
 }
 
 // startFake serves a fake API on a loopback port until the end of the test.
@@ -210,6 +211,7 @@ func (f *fakeAPI) turn(s *registryv1.McpServer, state registryv1.McpServerState)
 	case stateRetired:
 		s.Health = health(registryv1.HealthLevel_HEALTH_LEVEL_UNKNOWN, "retired", "Retired servers are not watched", "")
 		s.RetireTime = day(3)
+	default:
 	}
 }
 

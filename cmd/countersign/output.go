@@ -67,7 +67,7 @@ func showList[M any](c *cli, v view[M], objects []M) error {
 		return c.writeNames(names)
 	case formatTable, formatWide:
 		if len(objects) == 0 {
-			c.note("no %s", v.plural)
+			c.notef("no %s", v.plural)
 			return nil
 		}
 		s := &sheet{wide: c.output == formatWide, colour: c.colour()}

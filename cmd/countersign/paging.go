@@ -56,9 +56,9 @@ func collect[M any](ctx context.Context, c *cli, p *paging, read func(ctx contex
 		if full && (got.next != "" || len(all) > int(p.limit)) {
 			all = all[:p.limit]
 			if got.total > 0 {
-				c.note("the first %d of %d; --all shows the rest", len(all), got.total)
+				c.notef("the first %d of %d; --all shows the rest", len(all), got.total)
 			} else {
-				c.note("the first %d; --all shows the rest", len(all))
+				c.notef("the first %d; --all shows the rest", len(all))
 			}
 		}
 		if full || got.next == "" {

@@ -56,7 +56,9 @@ func FuzzNothingDeceives(f *testing.F) {
 			t.Fatal(err)
 		}
 		outside := func(r rune) bool { return r != '\n' && deceives(r) }
-		var fromJSON, fromYAML struct{ Text string }
+		var fromJSON, fromYAML struct {
+			Text string `json:"text" yaml:"text"`
+		}
 		shown := escapeInQuotes(string(document), jsonEscape)
 		if err := json.Unmarshal([]byte(shown), &fromJSON); err != nil || fromJSON.Text != text || strings.ContainsFunc(shown, outside) {
 			t.Errorf("as JSON %q is %s (%v)", text, shown, err)

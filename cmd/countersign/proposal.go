@@ -212,22 +212,22 @@ func parsePeriod(text string) (time.Duration, error) {
 // show writes what is about to be approved, whole.
 func (p *proposal) show(t *sheet) {
 	s := p.server
-	t.line("Approval of server %s (%s, %s):", s.GetName(), s.GetServerId(), word(s.GetState()))
+	t.linef("Approval of server %s (%s, %s):", s.GetName(), s.GetServerId(), word(s.GetState()))
 	t.field("  Target", some(", ", s.GetEndpointUrl(), s.GetCommandRef(), orNothing("connecting to ", s.GetDialAddress())))
 	t.field("  Authentication", word(s.GetAuthentication()))
 	t.field("  Exception", p.exceptionLine())
 	t.field("  Asked by", some(", ", p.offers.GetReview().GetRequestedBy(), when(p.offers.GetReview().GetOpenTime())))
 	t.field("  Digest", p.request.GetDigest())
 	if under := p.offers.GetReview().GetDigest(); under != p.request.GetDigest() {
-		t.line("  This is not the digest of what is shown here, which is %s.", under)
+		t.linef("  This is not the digest of what is shown here, which is %s.", under)
 	}
 	if text := p.offers.GetInstructions(); text != "" {
-		t.line("  Instructions of the server (not to be trusted):")
+		t.linef("  Instructions of the server (not to be trusted):")
 		t.block("    ", text)
 	}
 	for i, line := range p.request.GetTools() {
-		t.line("")
-		t.line("  Tool %s: class %s, %s, %s", line.GetTool(), word(line.GetClass()), enabling(line, p.tools[i]), history(p.tools[i]))
+		t.linef("")
+		t.linef("  Tool %s: class %s, %s, %s", line.GetTool(), word(line.GetClass()), enabling(line, p.tools[i]), history(p.tools[i]))
 		writeDefinition(t, "    ", p.tools[i])
 	}
 	p.showOthers(t)
@@ -242,17 +242,17 @@ func (p *proposal) showOthers(t *sheet) {
 		if classification == "" {
 			classification = registry.DefaultClassification
 		}
-		t.line("  Resource %s: classification %s", r.GetUri(), classification)
+		t.linef("  Resource %s: classification %s", r.GetUri(), classification)
 	}
 	for _, x := range p.request.GetPrompts() {
-		t.line("  Prompt %s: for %s", x.GetPrompt(), some(" ", orNothing("skill ", x.GetSkillId()), orNothing("step ", x.GetWorkflowStepRef())))
+		t.linef("  Prompt %s: for %s", x.GetPrompt(), some(" ", orNothing("skill ", x.GetSkillId()), orNothing("step ", x.GetWorkflowStepRef())))
 	}
 	for _, skipped := range p.skipped {
 		why := "the server does not offer it now"
 		if skipped.GetQuarantineReason() != "" {
 			why = "in quarantine: " + some(": ", skipped.GetQuarantineReason(), skipped.GetQuarantineDetail())
 		}
-		t.line("  Skipped: tool %s, %s", skipped.GetName(), why)
+		t.linef("  Skipped: tool %s, %s", skipped.GetName(), why)
 	}
 	left := func(kind string, offered, named int) string {
 		if offered == named {
@@ -266,10 +266,10 @@ func (p *proposal) showOthers(t *sheet) {
 		left("prompts", len(p.offers.GetPrompts()), len(p.request.GetPrompts())))
 	t.gap()
 	if p.request.GetEmpty() {
-		t.line("  Nothing is bound.")
+		t.linef("  Nothing is bound.")
 	}
 	if others != "" {
-		t.line("  Not part of this approval: %s.", others)
+		t.linef("  Not part of this approval: %s.", others)
 	}
 }
 

@@ -68,7 +68,7 @@ func (c *cli) resolveAll(ctx context.Context, a *api, ids []string) (callable bo
 	return r.GetCallable(), c.show(r, ids, func(s *sheet) {
 		writeTable(s, resolutions, r.GetResolutions())
 		if !r.GetCallable() {
-			s.line("not all of them may be called, so no routing is given")
+			s.linef("not all of them may be called, so no routing is given")
 		}
 	})
 }

@@ -52,7 +52,7 @@ somebody countersigned it, and what changes after that is no longer callable.`,
 
 // execute runs the program once and returns its exit code.
 func execute(ctx context.Context, c *cli, args []string) int {
-	root := rootCommand(c)
+	root := rootCommand(c) //nolint:contextcheck // the commands get it from ExecuteContextC
 	root.SetArgs(args)
 	root.SetIn(c.stdin)
 	root.SetOut(c.stdout)

@@ -91,9 +91,9 @@ func (c *cli) showServer(s server) error {
 		return err
 	}
 	for _, warning := range s.GetWarnings() {
-		c.note("warning: %s", warning)
+		c.notef("warning: %s", warning)
 	}
-	c.next("%s", nextCommand(s))
+	c.nextf("%s", nextCommand(s))
 	return nil
 }
 
@@ -137,6 +137,7 @@ func nextCommand(s server) string {
 			return about("test")
 		}
 		return about("discover")
+	default: // retired
+		return ""
 	}
-	return ""
 }

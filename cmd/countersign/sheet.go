@@ -19,8 +19,8 @@ type sheet struct {
 
 func (s *sheet) bytes() []byte { return s.b.Bytes() }
 
-// line writes one line.
-func (s *sheet) line(format string, args ...any) {
+// linef writes one line.
+func (s *sheet) linef(format string, args ...any) {
 	s.b.WriteString(strings.TrimRight(printable(fmt.Sprintf(format, args...)), " "))
 	s.b.WriteByte('\n')
 }
@@ -38,7 +38,7 @@ func (s *sheet) field(label, value string) {
 // block writes text of strangers line by line behind a bar, whole.
 func (s *sheet) block(indent, text string) {
 	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
-		s.line("%s| %s", indent, line)
+		s.linef("%s| %s", indent, line)
 	}
 }
 

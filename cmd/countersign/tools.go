@@ -152,9 +152,9 @@ func enableCommand(c *cli, use, short string, enabled bool) *cobra.Command {
 				return err
 			}
 			if enabled && !t.GetBound() {
-				c.next("countersign server approve %s --tool %s=CLASS", t.GetServerName(), t.GetName())
+				c.nextf("countersign server approve %s --tool %s=CLASS", t.GetServerName(), t.GetName())
 			} else {
-				c.next("countersign tools resolve %s", t.GetToolId())
+				c.nextf("countersign tools resolve %s", t.GetToolId())
 			}
 			return nil
 		},

@@ -42,7 +42,7 @@ func newVersionCommand(c *cli) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			b := readBuild()
 			return c.show(b, []string{b.Version}, func(s *sheet) {
-				s.line("countersign %s", some(", ", b.Version, b.Revision, b.Go, b.Platform))
+				s.linef("countersign %s", some(", ", b.Version, b.Revision, b.Go, b.Platform))
 			})
 		},
 	}

@@ -53,8 +53,9 @@ func reached(is, wanted registryv1.McpServerState) bool {
 		return is != stateRetired
 	case stateVerified:
 		return is == stateVerified || is == stateActive || is == stateDegraded
+	default:
+		return is == wanted
 	}
-	return is == wanted
 }
 
 // await looks at a server until it has reached what --wait asks for, and gives
@@ -72,7 +73,7 @@ func (c *cli) await(ctx context.Context, a *api, s server, w waiting) (server, e
 			}).withNext("countersign server describe %s", s.GetServerId())
 		}
 		if now := some(", ", word(s.GetState()), s.GetHealth().GetSummary()); now != said && c.forPeople() {
-			c.note("%s: %s", s.GetName(), now)
+			c.notef("%s: %s", s.GetName(), now)
 			said = now
 		}
 		select {

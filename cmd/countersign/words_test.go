@@ -143,7 +143,7 @@ func TestAnExceptionThatRunsIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.November, 3, 0, 0, 0, 0, time.UTC)
 	offers := &registryv1.GetMcpCapabilitiesResponse{Review: &registryv1.Review{Digest: "d"}}
-	make := func(change func(*registryv1.McpServer), expires string) *registryv1.ActivateMcpServerRequest {
+	approve := func(change func(*registryv1.McpServer), expires string) *registryv1.ActivateMcpServerRequest {
 		s := newServer("x", stateActive)
 		s.Authentication = registryv1.McpAuthentication_MCP_AUTHENTICATION_NONE_EXCEPTION
 		s.AuthenticationException = &registryv1.AuthenticationException{Reason: "r", ExpireTime: day(20)}
@@ -154,10 +154,10 @@ func TestAnExceptionThatRunsIsLeftAlone(t *testing.T) {
 		}
 		return p.request
 	}
-	if got := make(func(*registryv1.McpServer) {}, ""); got.GetExceptionExpireTime() != nil {
+	if got := approve(func(*registryv1.McpServer) {}, ""); got.GetExceptionExpireTime() != nil {
 		t.Errorf("it is renewed until %s", when(got.GetExceptionExpireTime()))
 	}
-	if got := make(func(*registryv1.McpServer) {}, "1h"); !got.GetExceptionExpireTime().AsTime().Equal(now.Add(time.Hour)) {
+	if got := approve(func(*registryv1.McpServer) {}, "1h"); !got.GetExceptionExpireTime().AsTime().Equal(now.Add(time.Hour)) {
 		t.Errorf("asked for an hour, it is renewed until %s", when(got.GetExceptionExpireTime()))
 	}
 	for name, change := range map[string]func(*registryv1.McpServer){
@@ -165,7 +165,7 @@ func TestAnExceptionThatRunsIsLeftAlone(t *testing.T) {
 		"never given":   func(s *registryv1.McpServer) { s.AuthenticationException.ExpireTime = nil },
 		"found expired": func(s *registryv1.McpServer) { s.Causes = []string{string(registry.CauseAuthExceptionExpired)} },
 	} {
-		if got := make(change, ""); !got.GetExceptionExpireTime().AsTime().Equal(now.Add(exceptionDefault)) {
+		if got := approve(change, ""); !got.GetExceptionExpireTime().AsTime().Equal(now.Add(exceptionDefault)) {
 			t.Errorf("%s: it is given until %s", name, when(got.GetExceptionExpireTime()))
 		}
 	}
