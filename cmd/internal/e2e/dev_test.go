@@ -1,0 +1,125 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign/registry"
+)
+
+// The tenants of a development process.
+const (
+	first  = "default"
+	second = "other"
+)
+
+// dev is a development process that can be started again on the same data and
+// the same ports.
+type dev struct {
+	*process
+
+	dir                     string
+	listen, temporal, ui    string
+	demo                    string
+	interval                time.Duration // between probes
+	tokens                  map[string]map[registry.Role]string
+	wroteLog, wroteGreeting []*record // of earlier runs
+}
+
+// newDev chooses a directory and ports.
+func newDev(t *testing.T) *dev {
+	t.Helper()
+	return &dev{
+		dir: t.TempDir(), listen: address(t), temporal: address(t), ui: address(t), demo: address(t), interval: 5 * time.Minute,
+	}
+}
+
+func (d *dev) url() string     { return "http://" + d.listen }
+func (d *dev) demoURL() string { return "http://" + d.demo + "/mcp" }
+
+// database is the file of the registry.
+func (d *dev) database() string { return filepath.Join(d.dir, "countersign.db") }
+
+// launch starts the process without waiting for anything.
+func (d *dev) launch(t *testing.T, env ...string) {
+	t.Helper()
+	d.process = launch(t, "countersign-dev", env, "--listen", d.listen, "--temporal-listen", d.temporal, "--temporal-ui-listen", d.ui,
+		"--demo-listen", d.demo, "--data-dir", d.dir, "--probe-interval", d.interval.String())
+	d.wroteLog, d.wroteGreeting = append(d.wroteLog, &d.log), append(d.wroteGreeting, &d.out)
+}
+
+// start starts the process and waits until it is ready.
+func (d *dev) start(t *testing.T, env ...string) {
+	t.Helper()
+	d.launch(t, env...)
+	if !d.awaitReady(t) {
+		t.Fatalf("the process ended before it was ready: %s\n%s", d.cmd.ProcessState, d.log.String())
+	}
+}
+
+// awaitReady says whether the process became ready rather than ended.
+func (d *dev) awaitReady(t *testing.T) (ready bool) {
+	t.Helper()
+	until(t, "the development process is ready", patience, func() error {
+		ready = strings.Contains(d.out.String(), "\n  go run ./cmd/countersign tools resolve")
+		if !ready && !d.over() {
+			return errors.New("it has not said so")
+		}
+		return nil
+	})
+	if ready && d.tokens == nil {
+		d.readTokens(t)
+	}
+	return ready
+}
+
+func (d *dev) readTokens(t *testing.T) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(d.dir, "tokens.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &file); err != nil {
+		t.Fatal(err)
+	}
+	d.tokens = map[string]map[registry.Role]string{first: {}, second: {}}
+	for _, role := range registry.Roles() {
+		var token string
+		if err := json.Unmarshal(file[string(role)], &token); err != nil {
+			t.Fatalf("token of %s: %v", role, err)
+		}
+		d.tokens[first][role] = token
+	}
+	var other map[registry.Role]string
+	if err := json.Unmarshal(file[second], &other); err != nil {
+		t.Fatal(err)
+	}
+	d.tokens[second] = other
+}
+
+// admin is the API as the first tenant's administrator of the platform sees it.
+func (d *dev) admin() caller { return call(d.url(), d.tokens[first][registry.RolePlatformAdmin]) }
+
+// demoServer stops and starts the demo server.
+func (d *dev) demoServer(t *testing.T, what string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+d.demo+"/demo/"+what, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Fatalf("POST /demo/%s: %s", what, response.Status)
+	}
+}
