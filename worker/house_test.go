@@ -6,10 +6,8 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,23 +28,18 @@ import (
 	"countersign/workflows"
 )
 
-// engine is one Temporal server for all tests of this package; each test has a
-// namespace of its own.
-var engine = sync.OnceValues(func() (*embedded.Server, error) {
-	return embedded.Start(context.Background(), embedded.Options{Listen: "127.0.0.1:0", Logger: quiet()})
-})
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if s, err := engine(); err == nil {
-		_ = s.Stop()
+// newEngine starts a Temporal server of the test's own, in memory.
+func newEngine(t testing.TB) *embedded.Server {
+	t.Helper()
+	s, err := embedded.Start(context.Background(), embedded.Options{SearchAttributes: worker.SearchAttributes(), Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
 	}
-	os.Exit(code)
+	t.Cleanup(func() { _ = s.Stop() })
+	return s
 }
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
-
-var namespaces atomic.Int64
 
 // house is an installation in this process: database, Temporal namespace,
 // worker and client.
@@ -83,23 +76,8 @@ func newHouse(t testing.TB, kind string) *house {
 	if _, err := store.Up(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	server, err := engine()
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &house{TB: t, db: store, namespace: fmt.Sprintf("test-%d", namespaces.Add(1))}
-	h.temporal = h.dial(server.Address())
-	for _, ensure := range []func() error{
-		func() error { _, err := worker.EnsureNamespace(t.Context(), h.temporal, h.namespace); return err },
-		func() error {
-			_, err := worker.EnsureSearchAttributes(t.Context(), h.temporal, h.namespace)
-			return err
-		},
-	} {
-		if err := ensure(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	h := &house{TB: t, db: store, namespace: client.DefaultNamespace}
+	h.temporal = h.dial(newEngine(t).Address())
 	h.client = workflows.Client{Temporal: h.temporal, Namespace: h.namespace}
 	guard := outbound.NewGuard(outbound.Options{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	h.acts = &activities.Activities{
