@@ -4,8 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
 	"testing"
 
 	"connectrpc.com/connect"
@@ -192,5 +197,36 @@ func TestErrorsOnRESTAreProblems(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestTheDocumentedTableOfErrorsIsTheTrueOne(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[travel]bool{}
+	for _, row := range regexp.MustCompile(`(?m)^\| [^|]+ \| (\d{3}) \| ([a-z_]+) \|$`).FindAllStringSubmatch(string(page), -1) {
+		var code connect.Code
+		if err := code.UnmarshalText([]byte(row[2])); err != nil {
+			t.Errorf("%s: %v", row[0], err)
+		}
+		status, err := strconv.Atoi(row[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		documented[travel{code, status}] = true
+	}
+	// What a server did is told in states and reports, not by errors of calls.
+	for _, code := range registry.Codes() {
+		if code != registry.CodeRemote && code != registry.CodeRemotePermanent && !documented[codes[code]] {
+			t.Errorf("%s, which travels as %v, is not documented", code, codes[code])
+		}
+	}
+	for row := range documented {
+		if !slices.Contains(slices.Collect(maps.Values(codes)), row) {
+			t.Errorf("%v is documented, and nothing travels so", row)
+		}
 	}
 }

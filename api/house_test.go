@@ -134,6 +134,7 @@ type flows struct {
 	panics  bool
 	report  workflows.TestReport
 	allRuns int
+	lines   int // of the last approval
 }
 
 func (f *flows) ask(what string) error {
@@ -172,6 +173,9 @@ func (f *flows) apply(ctx context.Context, tenant string, change db.Change) (reg
 func always(*registry.Server) bool { return true }
 
 func (f *flows) Decide(ctx context.Context, _ string, in workflows.DecideInput) (registry.Server, error) {
+	if in.Ruling.Approval != nil {
+		f.lines = len(in.Ruling.Approval.Tools)
+	}
 	if err := f.ask(string(in.Ruling.Verb)); err != nil {
 		return registry.Server{}, err
 	}
