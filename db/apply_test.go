@@ -15,11 +15,11 @@ import (
 )
 
 // traces counts what a change leaves behind.
-func traces(t *testing.T, d *db.DB) map[string]int {
-	t.Helper()
+func traces(tb testing.TB, d *db.DB) map[string]int {
+	tb.Helper()
 	out := map[string]int{}
 	for _, table := range []string{"audit", "outbox", "applied_operations", "decisions", "idempotency_keys"} {
-		out[table] = count(t, d, "SELECT count(*) FROM "+table)
+		out[table] = count(tb, d, "SELECT count(*) FROM "+table)
 	}
 	return out
 }
@@ -33,7 +33,8 @@ func more(before map[string]int, plus map[string]int) map[string]int {
 }
 
 func TestAnOperationIsAppliedOnce(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		ctx, w := t.Context(), newWorld(t, d, "acme")
 		s := w.register("weather")
 		s = w.discover(s.ServerID, surface("forecast"))
@@ -83,7 +84,8 @@ func TestAnOperationIsAppliedOnce(t *testing.T) {
 }
 
 func TestARefusedDecisionIsKeptAndToldAgain(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		ctx, w := t.Context(), newWorld(t, d, "acme")
 		s := w.register("weather")
 		s = w.discover(s.ServerID, surface("forecast"))
@@ -137,7 +139,8 @@ func TestARefusedDecisionIsKeptAndToldAgain(t *testing.T) {
 }
 
 func TestADecisionThatNobodyMayTakeIsRecordedOnce(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		ctx, w := t.Context(), newWorld(t, d, "acme")
 		s := w.register("weather")
 		op := named("approve")
@@ -174,7 +177,8 @@ func TestADecisionThatNobodyMayTakeIsRecordedOnce(t *testing.T) {
 }
 
 func TestAChangeThatChangesNothingLeavesOnlyItsRecord(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		w := newWorld(t, d, "acme")
 		s := w.register("weather")
 		s = w.retire(s.ServerID)
@@ -189,7 +193,8 @@ func TestAChangeThatChangesNothingLeavesOnlyItsRecord(t *testing.T) {
 }
 
 func TestOfTwoWritersWhoSawTheSameOneIsRefused(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		const n = 20
 		w := newWorld(t, d, "acme")
 		s := w.register("weather")
@@ -220,7 +225,8 @@ func TestOfTwoWritersWhoSawTheSameOneIsRefused(t *testing.T) {
 }
 
 func TestWhatFailsAfterWritingLeavesNothing(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		w := newWorld(t, d, "acme")
 		s := w.register("weather")
 		snap := w.snapshot(surface("forecast"))
@@ -262,7 +268,8 @@ func TestWhatFailsAfterWritingLeavesNothing(t *testing.T) {
 }
 
 func TestEveryFieldOfAServerIsKept(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		w := newWorld(t, d, "acme")
 		s := w.register("weather")
 		text := "edited ' \\ \" ? é \U0001f600"
@@ -312,8 +319,8 @@ func fill(v reflect.Value, now time.Time) {
 			v.Set(reflect.ValueOf(now.Add(time.Microsecond)))
 			return
 		}
-		for i := range v.NumField() {
-			fill(v.Field(i), now)
+		for _, field := range v.Fields() {
+			fill(field, now)
 		}
 	default:
 		panic("no value for " + v.Type().String())

@@ -80,7 +80,7 @@ func (e AuditEntry) refusedBy(err *registry.Error) AuditEntry {
 		for _, f := range err.Facts {
 			facts[f.Key] = f.Value
 		}
-		e.Detail, _ = json.Marshal(facts) // strings marshal
+		e.Detail, _ = json.Marshal(facts) //nolint:errchkjson // strings marshal
 	}
 	return e
 }

@@ -21,7 +21,10 @@ type Change struct {
 	// Descriptors are the ids that an approval names, loaded with the catalog.
 	Descriptors []string
 	// Apply decides. Its error refuses the change: nothing is written but the
-	// audit row, the refused decision if there is one, and the operation.
+	// audit row, the refused decision if there is one, and the operation. An
+	// error whose code is retryable, or that is not the registry's, decides
+	// nothing and is not recorded. Apply is called again, with a fresh record,
+	// when another writer came first.
 	Apply func(r *registry.Record, now time.Time) error
 }
 

@@ -55,7 +55,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	scheme, _, _ := strings.Cut(o.URL, ":")
 	switch scheme {
 	case "sqlite":
-		d, err = openSQLite(o)
+		d, err = openSQLite(ctx, o)
 	case "postgres", "postgresql":
 		d, err = openPostgres(o)
 	default:

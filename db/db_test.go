@@ -17,8 +17,14 @@ import (
 	"countersign/registry"
 )
 
+// on is a test that runs on one engine.
+type on struct {
+	*testing.T
+	db *db.DB
+}
+
 // engines runs a test on a fresh, migrated database of each engine.
-func engines(t *testing.T, test func(t *testing.T, d *db.DB)) {
+func engines(t *testing.T, test func(t on)) {
 	t.Helper()
 	t.Parallel()
 	for _, engine := range []struct {
@@ -27,7 +33,7 @@ func engines(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	}{{"SQLite", sqliteDB}, {"Postgres", postgresDB}} {
 		t.Run(engine.name, func(t *testing.T) {
 			t.Parallel()
-			test(t, engine.open(t))
+			test(on{t, engine.open(t)})
 		})
 	}
 }

@@ -70,7 +70,7 @@ func (s *Store) Exposed(ctx context.Context, scope string, page Page) (items []E
 		if len(ids) == 0 {
 			return nil
 		}
-		query := q.NewSelect().TableExpr("("+exposed+") AS x", s.tenant, bun.In(ids), scope).Where("x.declared_class IS NOT NULL")
+		query := q.NewSelect().TableExpr("("+exposed+") AS x", s.tenant, bun.List(ids), scope).Where("x.declared_class IS NOT NULL")
 		query, err = page.after(query, false, false, "x.server_name", "x.kind", "x.item_key")
 		if err != nil {
 			return err

@@ -14,7 +14,8 @@ import (
 )
 
 func TestADatabaseThatIsAwayIsUnavailable(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		w := newWorld(t, d, "acme")
 		s := w.register("weather")
 		if err := d.Close(); err != nil {
@@ -70,7 +71,8 @@ func TestNoDatabaseAtAll(t *testing.T) {
 }
 
 func TestTheCallersTimeCounts(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		w := newWorld(t, d, "acme")
 		s := w.register("weather")
 		held, release := make(chan struct{}), make(chan struct{})

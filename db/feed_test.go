@@ -15,7 +15,8 @@ import (
 )
 
 func TestEventsHoldExactlyTheirPayload(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		w := newWorld(t, d, "acme")
 		op := named("register")
 		s := w.must(w.Register(t.Context(), w.registration("weather"), op, nil))
@@ -56,7 +57,8 @@ func TestEventsHoldExactlyTheirPayload(t *testing.T) {
 // Readers who follow by position see every row once, and those of an aggregate
 // in order, while many write.
 func TestStreamsLoseNothingWhileManyWrite(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		const servers, writers, changes = 3, 4, 8
 		worlds := []*world{newWorld(t, d, "acme"), newWorld(t, d, "globex"), newWorld(t, d, "initech")}
 		ids := make([]string, servers)
@@ -115,16 +117,16 @@ func TestStreamsLoseNothingWhileManyWrite(t *testing.T) {
 
 // follow reads a stream until it has so many rows. On Postgres they show when
 // all older transactions of the server have ended, those of other tests too.
-func follow[R any](t *testing.T, want int, read func(context.Context, db.Position, int) ([]R, db.Position, error)) ([]R, db.Position) {
-	t.Helper()
+func follow[R any](tb testing.TB, want int, read func(context.Context, db.Position, int) ([]R, db.Position, error)) ([]R, db.Position) {
+	tb.Helper()
 	var (
 		out []R
 		at  db.Position
 	)
 	for end := time.Now().Add(2 * time.Minute); len(out) < want; {
-		rows, next, err := read(t.Context(), at, 5)
+		rows, next, err := read(tb.Context(), at, 5)
 		if err != nil || time.Now().After(end) {
-			t.Errorf("%d rows of %d: %v", len(out), want, err)
+			tb.Errorf("%d rows of %d: %v", len(out), want, err)
 			break
 		}
 		out, at = append(out, rows...), next
@@ -133,7 +135,8 @@ func follow[R any](t *testing.T, want int, read func(context.Context, db.Positio
 }
 
 func TestTheAuditTrailTellsTheStory(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		w := newWorld(t, d, "acme")
 		s := w.register("weather")
 		found := w.discover(s.ServerID, surface("forecast"))

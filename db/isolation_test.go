@@ -1,6 +1,7 @@
 package db_test
 
 import (
+	"errors"
 	"reflect"
 	"testing"
 	"time"
@@ -15,7 +16,8 @@ import (
 // called as another tenant would, with what belongs to the first one: what it
 // says must be what it says of things that do not exist.
 func TestTenantsSeeNothingOfEachOther(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		ctx, acme := t.Context(), newWorld(t, d, "acme")
 		g := acme.registration("weather")
 		g.Direction = registry.DirectionExposed
@@ -44,10 +46,9 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 		nothing := func(*registry.Record, time.Time) error { return nil }
 		calls := map[string]call{
 			"Server": of(func(st *db.Store, id, name, _, _, _ string) (any, error) {
-				if v, err := st.Server(ctx, name); err == nil {
-					return v, err
-				}
-				return st.Server(ctx, id)
+				_, byName := st.Server(ctx, name)
+				v, byID := st.Server(ctx, id)
+				return v, errors.Join(byName, byID)
 			}),
 			"Servers": of(func(st *db.Store, _, _, _, _, _ string) (any, error) {
 				v, next, total, err := st.Servers(ctx, db.ServerQuery{ShowRetired: true})

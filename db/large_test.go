@@ -20,7 +20,8 @@ func manyTools(n int) registry.Surface {
 
 // Both engines limit the parameters of one statement to fewer than a large catalog has (S8).
 func TestACatalogOfTenThousandTools(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		w := newWorld(t, d, "acme")
 		s := w.register("large")
 		lap := func(what string, do func()) {

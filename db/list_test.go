@@ -21,7 +21,8 @@ func TestPagesLoseAndRepeatNothing(t *testing.T) {
 		{}, {Field: "name", Desc: true}, {Field: "create_time"}, {Field: "create_time", Desc: true}, {Field: "update_time"},
 	} {
 		t.Run(fmt.Sprintf("%+v", order), func(t *testing.T) {
-			engines(t, func(t *testing.T, d *db.DB) {
+			engines(t, func(t on) {
+				d := t.db
 				w := newWorld(t, d, "acme")
 				stays := map[string]bool{}
 				goes := map[int]string{}
@@ -79,7 +80,8 @@ func TestPagesLoseAndRepeatNothing(t *testing.T) {
 }
 
 func TestPagesOfTools(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		w := newWorld(t, d, "acme")
 		var want []string
 		for i := range 3 {
@@ -129,7 +131,8 @@ func TestPagesOfTools(t *testing.T) {
 }
 
 func TestFilters(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		w := newWorld(t, d, "acme")
 		one := w.register("one")
 		g := w.registration("two")
@@ -241,7 +244,8 @@ func conditions(list string) []db.Condition {
 }
 
 func TestAServerIsFoundByIDOrName(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		w := newWorld(t, d, "acme")
 		first := w.register("weather")
 		w.retire(first.ServerID)
@@ -269,7 +273,8 @@ func TestAServerIsFoundByIDOrName(t *testing.T) {
 }
 
 func TestExposedServersOfferWhatIsBoundAndThere(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		w := newWorld(t, d, "acme")
 		s := surface("forecast", "alerts", "radar")
 		s.Resources = append(s.Resources, []byte(`{"uri":"file:///team","name":"team"}`), []byte(`{"uri":"file:///free","name":"free"}`))

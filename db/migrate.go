@@ -153,6 +153,7 @@ func (d *DB) appliedMigrations(ctx context.Context) ([]migrate.Migration, error)
 		return nil, d.failure(ctx, "read the schema", err)
 	}
 	var applied []migrate.Migration
+	//nolint:unqueryvet // the columns are those of the model, which another name of the table hides
 	err := d.writer.NewSelect().Model(&applied).ModelTableExpr(migrationsTable).ColumnExpr("*").
 		OrderExpr("name").Scan(ctx)
 	return applied, d.failure(ctx, "read the schema", err)

@@ -15,7 +15,8 @@ import (
 )
 
 func TestMigrationsGoUpDownAndUpAgain(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		ctx := t.Context()
 		before := schema(t, d)
 		if applied, err := d.Up(ctx); err != nil || len(applied) != 0 {
@@ -49,7 +50,8 @@ func TestMigrationsGoUpDownAndUpAgain(t *testing.T) {
 }
 
 func TestASchemaOfANewerVersionIsRefused(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		exec(t, d, `INSERT INTO schema_migrations (name, group_id, migrated_at) VALUES ('9999', 1, '2030-01-01 00:00:00+00:00')`)
 		refused(t, d.Check(t.Context()), registry.ReasonSchemaNewer)
 		_, err := d.Up(t.Context())
@@ -109,16 +111,16 @@ func TestBothEnginesHaveTheSameTables(t *testing.T) {
 }
 
 // schema lists the columns of each table, and whether they may be null.
-func schema(t *testing.T, d *db.DB) map[string][]string {
-	t.Helper()
+func schema(tb testing.TB, d *db.DB) map[string][]string {
+	tb.Helper()
 	query := `SELECT m.name, c.name, c."notnull" = 0 AND c.pk = 0 FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c
 WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' ORDER BY m.name, c.cid`
 	if isPostgres(d) {
 		query = `SELECT table_name, column_name, is_nullable = 'YES' FROM information_schema.columns WHERE table_schema = 'public' ORDER BY table_name, ordinal_position`
 	}
-	rows, err := raw(t, d).QueryContext(t.Context(), query)
+	rows, err := raw(tb, d).QueryContext(tb.Context(), query)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer rows.Close()
 	out := map[string][]string{}
@@ -128,18 +130,19 @@ WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' ORDER BY m.name, c.cid`
 			null          bool
 		)
 		if err := rows.Scan(&table, &column, &null); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		out[table] = append(out[table], fmt.Sprintf("%s null=%v", column, null))
 	}
 	if err := rows.Err(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return out
 }
 
 func TestTheDatabaseItselfHoldsTheRules(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		w := newWorld(t, d, "acme")
 		s := w.register("weather")
 		s = w.discover(s.ServerID, surface("forecast"))

@@ -88,7 +88,7 @@ func (y *SystemStore) RecordProbes(ctx context.Context, probes []registry.Probe)
 		}
 		var recorded []probeRow
 		err = tx.NewSelect().Model(&recorded).
-			Where("server_id IN (?) AND probe_window IN (?)", bun.In(ids), bun.In(slices.CompactFunc(windows, time.Time.Equal))).Scan(ctx)
+			Where("server_id IN (?) AND probe_window IN (?)", bun.List(ids), bun.List(slices.CompactFunc(windows, time.Time.Equal))).Scan(ctx)
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (y *SystemStore) RecordedProbes(ctx context.Context, window time.Time, serv
 	}
 	err := y.db.read(ctx, "read probes", func(ctx context.Context, q bun.IDB) error {
 		var rows []probeRow
-		err := q.NewSelect().Model(&rows).Where("probe_window = ? AND server_id IN (?)", micro(window), bun.In(serverIDs)).Scan(ctx)
+		err := q.NewSelect().Model(&rows).Where("probe_window = ? AND server_id IN (?)", micro(window), bun.List(serverIDs)).Scan(ctx)
 		for _, row := range rows {
 			out[row.ServerID] = row.Probe
 		}

@@ -9,12 +9,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"countersign/db"
 	"countersign/registry"
 )
 
 func TestOnlyActiveAndDegradedServersAreProbed(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		var want []string
 		for _, tenant := range []string{"acme", "acme-2", "globex"} {
 			w := newWorld(t, d, tenant)
@@ -63,7 +63,8 @@ func TestOnlyActiveAndDegradedServersAreProbed(t *testing.T) {
 }
 
 func TestAWindowIsRecordedOnce(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		ctx, w := t.Context(), newWorld(t, d, "acme")
 		var servers []registry.Server
 		for i := range 5 {

@@ -2,6 +2,7 @@ package db
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -86,7 +87,7 @@ func (e engine) where(q *bun.SelectQuery, c Condition, fields map[string]field) 
 type cursor []string
 
 func (c cursor) String() string {
-	out, _ := json.Marshal([]string(c)) // strings marshal
+	out, _ := json.Marshal([]string(c)) //nolint:errchkjson // strings marshal
 	return string(out)
 }
 
@@ -102,7 +103,7 @@ func (p Page) after(q *bun.SelectQuery, desc, isTime bool, columns ...string) (*
 		if err != nil {
 			return nil, err
 		}
-		q = q.Where("("+strings.Join(columns, ", ")+") "+beyond+" (?)", bun.In(values))
+		q = q.Where("("+strings.Join(columns, ", ")+") "+beyond+" (?)", bun.List(values))
 	}
 	return sort(q, desc, columns...).Limit(int64(p.size() + 1)), nil // one more says whether there is a next page
 }
@@ -165,7 +166,7 @@ func (p Page) before(q *bun.SelectQuery, column string) (*bun.SelectQuery, error
 		if err != nil {
 			return nil, err
 		}
-		id, err := strconv.ParseInt(values[0].(string), 10, 64)
+		id, err := strconv.ParseInt(fmt.Sprint(values...), 10, 64)
 		if err != nil {
 			return nil, registry.Errorf(registry.ReasonInvalidPageToken, "the page token cannot be read")
 		}

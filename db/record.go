@@ -86,7 +86,7 @@ func (t *tx) descriptors(ctx context.Context, serverID string, named []string) (
 		WhereGroup(" AND ", func(q *bun.SelectQuery) *bun.SelectQuery {
 			q = q.Where("d.descriptor_id IN (SELECT tool_id FROM tools WHERE tenant_id = ? AND server_id = ?)", t.tenant, serverID)
 			if len(named) > 0 {
-				q = q.WhereOr("d.descriptor_id IN (?)", bun.In(named))
+				q = q.WhereOr("d.descriptor_id IN (?)", bun.List(named))
 			}
 			return q
 		}).OrderExpr("descriptor_id, version").Scan(ctx)

@@ -32,6 +32,9 @@ func (s *Store) Register(ctx context.Context, g registry.Registration, op regist
 		if err := t.setNow(ctx); err != nil {
 			return err
 		}
+		// The key is looked up after the name: whose key this is may have taken
+		// the name a moment ago.
+		taken := t.nameIsFree(ctx, g.Name)
 		earlier, err := t.claimed(ctx, claim)
 		if earlier != nil {
 			// The server as it was then: a repeat gets the first answer (I13).
@@ -45,7 +48,7 @@ func (s *Store) Register(ctx context.Context, g registry.Registration, op regist
 			return err
 		}
 		if err == nil {
-			err = t.nameIsFree(ctx, g.Name)
+			err = taken
 		}
 		if e, ok := registry.AsError(err); ok {
 			refusal = e

@@ -12,7 +12,8 @@ import (
 )
 
 func TestOfManyWhoRegisterANameOneGetsIt(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		const n = 100
 		w := newWorld(t, d, "acme")
 		servers := make([]registry.Server, n)
@@ -55,7 +56,8 @@ func claim(key, body string) *db.Claim {
 }
 
 func TestAKeyIsAnsweredAsTheFirstTime(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		ctx, w := t.Context(), newWorld(t, d, "acme")
 		if c, err := w.Claimed(ctx, "register", "k"); c != nil || err != nil {
 			t.Fatalf("a free key: %+v, %v", c, err)
@@ -92,7 +94,8 @@ func TestAKeyIsAnsweredAsTheFirstTime(t *testing.T) {
 }
 
 func TestManyWithOneKeyMakeOneServer(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		const n = 30
 		w := newWorld(t, d, "acme")
 		var wg sync.WaitGroup
@@ -116,7 +119,8 @@ func TestManyWithOneKeyMakeOneServer(t *testing.T) {
 }
 
 func TestARegistrationIsAppliedOnce(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		ctx, w := t.Context(), newWorld(t, d, "acme")
 		g, op := w.registration("weather"), named("register")
 		first := w.must(w.Register(ctx, g, op, claim("k", "body")))
@@ -127,6 +131,17 @@ func TestARegistrationIsAppliedOnce(t *testing.T) {
 		if diff := cmp.Diff(first, again.Server); diff != "" {
 			t.Error(diff)
 		}
+		// Also when it runs twice at once.
+		twice, at := w.registration("twice"), named("register")
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				if a, err := w.Register(ctx, twice, at, nil); err != nil || a.Server.ServerID != twice.ServerID {
+					t.Errorf("twice at once: %+v, %v", a, err)
+				}
+			})
+		}
+		wg.Wait()
 		// A refusal is recorded as well: it stays one when the name gets free.
 		g, op = w.registration("weather"), named("register")
 		_, err = w.Register(ctx, g, op, claim("k2", "body"))
@@ -148,7 +163,8 @@ func TestARegistrationIsAppliedOnce(t *testing.T) {
 }
 
 func TestTenantsHaveNamesOfTheirOwn(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		acme, globex := newWorld(t, d, "acme"), newWorld(t, d, "globex")
 		one, other := acme.register("weather"), globex.register("weather")
 		for w, want := range map[*world]string{acme: one.ServerID, globex: other.ServerID} {

@@ -30,18 +30,20 @@ func (s *Store) Resolve(ctx context.Context, toolIDs []string) (map[string]*Tool
 }
 
 // facts runs on the pool that keeps statements prepared: it is asked before
-// every call of a tool.
+// every call of a tool. The clock of SQLite is this process's.
 func (s *Store) facts(ctx context.Context, toolIDs []string) ([]toolFacts, error) {
 	keys := make([]string, len(toolIDs))
 	for i, id := range toolIDs {
 		keys[i] = key(asText(id))
 	}
-	rows, now, err := s.db.ask(ctx, s.tenant, keys)
+	now := time.Now().UTC()
+	rows, err := s.db.ask(ctx, s.tenant, keys)
 	if err != nil {
 		return nil, err
 	}
+	defer rows.Close()
 	var facts []toolFacts
-	if err := errors.Join(s.db.prepared.ScanRows(ctx, rows, &facts), rows.Err(), rows.Close()); err != nil {
+	if err := errors.Join(s.db.prepared.ScanRows(ctx, rows, &facts), rows.Err()); err != nil {
 		return nil, err
 	}
 	for i := range facts {
@@ -52,25 +54,20 @@ func (s *Store) facts(ctx context.Context, toolIDs []string) ([]toolFacts, error
 	return facts, nil
 }
 
-// ask sends the prepared query. On SQLite, whose clock is this process's, it
-// gives the time as well.
-func (d *DB) ask(ctx context.Context, tenant string, keys []string) (*sql.Rows, time.Time, error) {
-	if d.engine.name == postgres.name {
-		// The driver keeps it prepared on each connection.
-		rows, err := d.prepared.DB.QueryContext(ctx, d.resolveQuery(), tenant, keys)
-		return rows, time.Time{}, err
-	}
-	statement, err := d.resolveStatement(ctx)
-	if err != nil {
-		return nil, time.Time{}, err
+// ask sends the prepared query.
+func (d *DB) ask(ctx context.Context, tenant string, keys []string) (*sql.Rows, error) {
+	if d.engine.name == postgres.name { // whose driver keeps it prepared on each connection
+		return d.prepared.DB.QueryContext(ctx, d.resolveQuery(), tenant, keys)
 	}
 	list, err := json.Marshal(keys)
 	if err != nil {
-		return nil, time.Time{}, err
+		return nil, err
 	}
-	now := time.Now().UTC()
-	rows, err := statement.QueryContext(ctx, tenant, string(list))
-	return rows, now, err
+	statement, err := d.resolveStatement(ctx) //nolint:sqlclosecheck // kept for all who ask
+	if err != nil {
+		return nil, err
+	}
+	return statement.QueryContext(ctx, tenant, string(list))
 }
 
 // resolveStatement prepares the query when it is asked for first: by then the
@@ -95,6 +92,7 @@ func (d *DB) resolveQuery() string {
 	if d.engine.name == sqlite.name {
 		now, keys = "NULL", "t.tool_key IN (SELECT value FROM json_each($2))"
 	}
+	//nolint:unqueryvet // the outer query names the columns
 	tools := `(SELECT t.*, row_number() OVER (PARTITION BY t.tool_key ORDER BY t.live DESC, t.server_id DESC) AS place
 FROM tools AS t WHERE t.tenant_id = $1 AND ` + keys + `) AS t`
 	return "SELECT " + toolColumns(d.prepared) + ", " + now + " AS now FROM " +

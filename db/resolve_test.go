@@ -31,7 +31,8 @@ func TestDenialsComeInTheirOrder(t *testing.T) {
 		{registry.ReasonProviderDisabled, "UPDATE providers SET enabled = FALSE"},
 		{registry.ReasonToolNotFound, "DELETE FROM tools"},
 	}
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		var order []registry.Reason
 		for _, flip := range slices.Backward(flips) {
 			order = append(order, flip.reason)
@@ -58,7 +59,8 @@ func TestDenialsComeInTheirOrder(t *testing.T) {
 }
 
 func TestResolveTellsAllThatACallNeeds(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		w := newWorld(t, d, "acme")
 		s := w.register("weather")
 		s = w.approve(w.discover(s.ServerID, surface("forecast", "alerts")), "forecast")
@@ -101,7 +103,8 @@ func TestResolveTellsAllThatACallNeeds(t *testing.T) {
 
 // What SQL counts and filters by is what the registry says.
 func TestCountsAgreeWithTheRegistry(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		w := newWorld(t, d, "acme")
 		s := w.register("weather")
 		names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
@@ -163,7 +166,8 @@ func TestCountsAgreeWithTheRegistry(t *testing.T) {
 }
 
 func TestTheDatabasesClockEndsAnException(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		w := newWorld(t, d, "acme")
 		g := w.registration("weather")
 		g.Authentication, g.ExceptionReason = registry.AuthNoneException, "a trial"

@@ -179,7 +179,7 @@ FROM (
   FROM tools AS t JOIN mcp_servers AS s ON s.server_id = t.server_id AND s.tenant_id = t.tenant_id
   WHERE t.tenant_id = ? AND t.server_id IN (?)
 ) AS tools
-GROUP BY server_id`, s.tenant, bun.In(ids)).Scan(ctx, &rows)
+GROUP BY server_id`, s.tenant, bun.List(ids)).Scan(ctx, &rows)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ GROUP BY server_id`, s.tenant, bun.In(ids)).Scan(ctx, &rows)
   SELECT server_id, 1 AS resources, 0 AS prompts FROM mcp_resource_bindings WHERE bound AND tenant_id = ? AND server_id IN (?)
   UNION ALL
   SELECT server_id, 0, 1 FROM mcp_prompt_bindings WHERE bound AND tenant_id = ? AND server_id IN (?)
-) AS bound GROUP BY server_id`, s.tenant, bun.In(ids), s.tenant, bun.In(ids)).Scan(ctx, &others)
+) AS bound GROUP BY server_id`, s.tenant, bun.List(ids), s.tenant, bun.List(ids)).Scan(ctx, &others)
 	if err != nil {
 		return nil, err
 	}

@@ -99,7 +99,7 @@ func (t *tx) saveDefinitions(ctx context.Context, items []registry.Item) error {
 	for chunk := range slices.Chunk(digests, bulkRows) {
 		var known []string
 		err := t.NewSelect().TableExpr("definitions").Column("digest").
-			Where("tenant_id = ? AND digest IN (?)", t.tenant, bun.In(chunk)).Scan(ctx, &known)
+			Where("tenant_id = ? AND digest IN (?)", t.tenant, bun.List(chunk)).Scan(ctx, &known)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
@@ -188,7 +188,7 @@ func (s *Store) Definitions(ctx context.Context, digests []string) (map[string][
 func definitionsOf(ctx context.Context, q bun.IDB, tenant string, digests []string, out map[string][]byte) error {
 	for chunk := range slices.Chunk(digests, bulkRows) {
 		var rows []definitionRow
-		if err := q.NewSelect().Model(&rows).Where("tenant_id = ? AND digest IN (?)", tenant, bun.In(chunk)).Scan(ctx); err != nil {
+		if err := q.NewSelect().Model(&rows).Where("tenant_id = ? AND digest IN (?)", tenant, bun.List(chunk)).Scan(ctx); err != nil {
 			return err
 		}
 		for _, row := range rows {

@@ -14,7 +14,8 @@ import (
 )
 
 func TestASnapshotIsReadAsItWasSaved(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		ctx, w := t.Context(), newWorld(t, d, "acme")
 		s := surface("b", "a", "A", "Ä", "_", "a-b", "a.b")
 		s.Quirks = []string{"slow"}
@@ -73,7 +74,8 @@ func TestASnapshotIsReadAsItWasSaved(t *testing.T) {
 // Names and texts of strangers that databases do not like are kept, or shown
 // as something they do like; they never fail a discovery.
 func TestHostileCatalogsAreKept(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		w := newWorld(t, d, "acme")
 		server := w.register("hostile")
 		long := strings.Repeat("é-long ", 1000)
@@ -126,7 +128,8 @@ func TestHostileCatalogsAreKept(t *testing.T) {
 
 // A resource's URI may be longer than an index can hold.
 func TestLongURIsAreBound(t *testing.T) {
-	engines(t, func(t *testing.T, d *db.DB) {
+	engines(t, func(t on) {
+		d := t.db
 		w := newWorld(t, d, "acme")
 		uri := func(end string) string { return "file:///" + strings.Repeat("ü", 2000) + end }
 		s := surface("x")

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ import (
 
 // openSQLite opens a file for this process alone: one connection that writes,
 // in transactions that take the lock at once, and a pool that reads beside it.
-func openSQLite(o Options) (*DB, error) {
+func openSQLite(ctx context.Context, o Options) (*DB, error) {
 	path := strings.TrimPrefix(strings.TrimPrefix(o.URL, "sqlite:"), "//")
 	if path == "" || strings.ContainsAny(path, "?#") || strings.HasPrefix(path, ":memory:") {
 		return nil, registry.Errorf(registry.ReasonInvalidArgument, "the database URL must be sqlite:PATH, with the path of a file")
@@ -54,7 +55,7 @@ func openSQLite(o Options) (*DB, error) {
 	}
 	d.prepared = d.reader
 	// The first connection makes the file and turns it to WAL, which readers need.
-	if _, err := writer.Exec("SELECT 1"); err != nil {
+	if _, err := writer.ExecContext(ctx, "SELECT 1"); err != nil {
 		return nil, errors.Join(unusable(path), d.Close())
 	}
 	return d, nil

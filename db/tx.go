@@ -30,7 +30,7 @@ func (d *DB) write(ctx context.Context, name string, fn func(ctx context.Context
 		d.log.LogAttrs(ctx, slog.LevelDebug, "database: another writer came first", slog.String("doing", name), slog.Int("try", try))
 		wait := time.Duration(try) * 5 * time.Millisecond
 		select {
-		case <-time.After(wait/2 + rand.N(wait)):
+		case <-time.After(wait/2 + rand.N(wait)): //nolint:gosec // not a secret, only not the same for all
 		case <-ctx.Done():
 			return d.failure(ctx, name, ctx.Err())
 		}

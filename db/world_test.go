@@ -22,6 +22,7 @@ type world struct {
 }
 
 func newWorld(tb testing.TB, d *db.DB, tenant string) *world {
+	tb.Helper()
 	return &world{d.Tenant(tenant), tb, d}
 }
 
