@@ -42,6 +42,7 @@ func (s *server) listen(ctx workflow.Context) error {
 // onRegister completes when the registration is recorded. The transaction
 // decides; a loser or a replay does not become this workflow's server.
 func (s *server) onRegister(ctx workflow.Context, in activities.RegisterInput) (activities.RegisterOutput, error) {
+	s.asked = true
 	if err := s.lock.Lock(ctx); err != nil {
 		return activities.RegisterOutput{}, err
 	}
@@ -58,8 +59,7 @@ func (s *server) onRegister(ctx workflow.Context, in activities.RegisterInput) (
 	switch {
 	case s.registered():
 	case out.Live:
-		s.take(ctx, out.Current)
-		s.State.Discover = in.Operation.Actor.Subject
+		s.take(ctx, out.Current) // with its first discovery numbered
 	default:
 		s.refused = true // a replay of a registration whose server is retired
 	}
@@ -76,8 +76,9 @@ func (s *server) onDecide(ctx workflow.Context, verb registry.Verb, in activitie
 }
 
 func (s *server) onEdit(ctx workflow.Context, in activities.EditInput) (activities.ServerOutput, error) {
-	before := s.State.Server.TargetDigest
+	var before string
 	now, err := s.change(ctx, in.ServerID, func() (registry.Server, error) {
+		before = s.State.Server.TargetDigest // now that no other edit is under way
 		out, err := do(ctx, committing, "edit", act.Edit, in)
 		return out.Server, err
 	})
