@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -107,19 +109,26 @@ func (d *dev) readTokens(t *testing.T) {
 // admin is the API as the first tenant's administrator of the platform sees it.
 func (d *dev) admin() caller { return call(d.url(), d.tokens[first][registry.RolePlatformAdmin]) }
 
-// demoServer stops and starts the demo server.
-func (d *dev) demoServer(t *testing.T, what string) {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+d.demo+"/demo/"+what, http.NoBody)
+// switchDemo stops or starts the demo server.
+func (d *dev) switchDemo(ctx context.Context, what string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+d.demo+"/demo/"+what, http.NoBody)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		t.Fatalf("POST /demo/%s: %s", what, response.Status)
+		return fmt.Errorf("POST /demo/%s: %s", what, response.Status)
+	}
+	return nil
+}
+
+func (d *dev) demoServer(t *testing.T, what string) {
+	t.Helper()
+	if err := d.switchDemo(t.Context(), what); err != nil {
+		t.Fatal(err)
 	}
 }
