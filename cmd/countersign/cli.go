@@ -92,10 +92,10 @@ func (c *cli) notef(format string, args ...any) {
 	}
 }
 
-// nextf says what to type next.
+// nextf says what to type next, if there is anything.
 func (c *cli) nextf(format string, args ...any) {
-	if format != "" {
-		c.notef("next: "+format, args...)
+	if text := fmt.Sprintf(format, args...); text != "" {
+		c.notef("next: %s", text)
 	}
 }
 

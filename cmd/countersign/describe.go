@@ -153,7 +153,7 @@ func exceptionLine(s server) string {
 
 func discoveryLine(d *registryv1.Discovery) string {
 	counts := ""
-	if d.GetSucceedTime() != nil {
+	if d.GetSucceedTime() != nil && d.GetStatus() != discoveryFailed {
 		counts = fmt.Sprintf("%d tools (%d new, %d changed, %d unchanged, %d gone)",
 			d.GetTotalTools(), d.GetNewTools(), d.GetChangedTools(), d.GetUnchangedTools(), d.GetUnavailableTools())
 	}

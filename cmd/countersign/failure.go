@@ -92,7 +92,9 @@ func (c *cli) failureOfCall(e *connect.Error) *failure {
 			delete(f.Facts, nextStep)
 		case *errdetails.BadRequest:
 			for _, v := range value.GetFieldViolations() {
-				f.Fields = append(f.Fields, violation{v.GetField(), v.GetDescription()})
+				if v.GetDescription() != f.Message { // else it says nothing more
+					f.Fields = append(f.Fields, violation{v.GetField(), v.GetDescription()})
+				}
 			}
 		}
 	}
@@ -117,7 +119,7 @@ func (c *cli) explain(f *failure, e *connect.Error) {
 		if where.token == "" {
 			f.Message = "no token: " + where.server + " wants to know who asks"
 			f.Next = "set COUNTERSIGN_TOKEN, or give --token-file FILE, or keep a token in a context: countersign config set-context --help"
-		} else if f.Next == "" {
+		} else {
 			f.Next = "the token came from " + where.tokenFrom + "; give another one"
 		}
 	case code == connect.CodeDeadlineExceeded:

@@ -134,9 +134,11 @@ func (f *fakeAPI) guard(next connect.UnaryFunc) connect.UnaryFunc {
 }
 
 func (f *fakeAPI) find(name string) (*registryv1.McpServer, error) {
-	for _, s := range f.servers {
-		if s.GetServerId() == name || s.GetName() == name && s.GetState() != stateRetired {
-			return s, nil
+	for _, live := range []bool{true, false} { // the name of a retired server is another's first
+		for _, s := range f.servers {
+			if s.GetServerId() == name || s.GetName() == name && (s.GetState() != stateRetired) == live {
+				return s, nil
+			}
 		}
 	}
 	return nil, refusal(connect.CodeNotFound, registry.ReasonServerNotFound, "countersign server list", nil, "there is no server %q", name)
@@ -159,7 +161,7 @@ func (f *fakeAPI) RegisterMcpServer(ctx context.Context, r *registryv1.RegisterM
 	if strings.Contains(r.GetEndpointUrl(), "@") {
 		return nil, invalid("endpoint_url", "must not hold credentials")
 	}
-	if s, err := f.find(r.GetName()); err == nil {
+	if s, err := f.find(r.GetName()); err == nil && s.GetState() != stateRetired {
 		return nil, refusal(connect.CodeAlreadyExists, registry.ReasonServerExists, "choose another name, or retire it",
 			map[string]string{"server_id": s.GetServerId()}, "there is a server %q already", r.GetName())
 	}

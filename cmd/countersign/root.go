@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"countersign/registry"
 )
 
 // rootCommand puts the program together. Commands of the client take the
@@ -70,7 +68,7 @@ func execute(ctx context.Context, c *cli, args []string) int {
 		return c.report(usagef("%s", err.Error()).withNext("%s --help", command.CommandPath()))
 	}
 	f := c.failureOf(err)
-	if f.Next == "" && f.Reason == registry.ReasonInvalidArgument {
+	if f.Next == "" && f.Exit == exitUsage && f.Reason != "" {
 		f.Next = command.CommandPath() + " --help"
 	}
 	return c.report(f)

@@ -80,7 +80,6 @@ func scriptMode(ts *testscript.TestScript, _ bool, args []string) {
 //	api hang                  answer nothing any more
 //	api await N               wait until N calls have come
 //	api turn NAME STATE LOOKS bring a server into a state, after some looks at it
-//	api health NAME TEXT      give a server's health another summary
 func scriptAPI(ts *testscript.TestScript, _ bool, args []string) {
 	fake := ts.Value("fake").(*fakeAPI)
 	if args[0] == "await" {
@@ -119,10 +118,6 @@ func scriptAPI(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(err)
 		state := registryv1.McpServerState(registryv1.McpServerState_value["MCP_SERVER_STATE_"+strings.ToUpper(args[2])])
 		fake.later[args[1]] = append(fake.later[args[1]], lateTurn{looks, state})
-	case "health":
-		s, err := fake.find(args[1])
-		ts.Check(err)
-		s.Health.Summary = args[2]
 	default:
 		ts.Fatalf("unknown: api %s", args[0])
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +20,9 @@ var testSteps = []column[*registryv1.TestStep]{
 		}
 		return "failed"
 	}},
-	{title: "TIME", text: func(s *registryv1.TestStep) string { return s.GetDuration().AsDuration().String() }},
+	{title: "TIME", text: func(s *registryv1.TestStep) string {
+		return s.GetDuration().AsDuration().Round(100 * time.Microsecond).String()
+	}},
 	{title: "DETAIL", text: (*registryv1.TestStep).GetDetail},
 }
 
