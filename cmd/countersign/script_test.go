@@ -40,6 +40,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("COUNTERSIGN_TOKEN", fakeToken)
 			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
 			env.Setenv("TOKEN", fakeToken)
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // else every command takes a second longer under the race detector
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": scriptExits, "api": scriptAPI, "mode": scriptMode},
