@@ -80,6 +80,7 @@ type BeginDiscoveryOutput struct {
 	Server   registry.Server `json:"server"`
 	Number   int64           `json:"number"`
 	Replayed bool            `json:"replayed"`
+	RunID    string          `json:"runId,omitempty"` // of the child workflow, while it runs
 }
 
 // DiscoverInput is one discovery.

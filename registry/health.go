@@ -47,8 +47,10 @@ func HealthOf(s *Server, last *Probe) Health {
 		return degradedHealth(s, last)
 	case StateActive:
 	}
+	// A good probe after a discovery that could not shake hands is the newer news.
+	mended := last != nil && last.Outcome == OutcomeOK && last.At.After(s.Discovery.FinishedAt) && !s.Discovery.Reason.FaultsList()
 	switch {
-	case s.Discovery.Status == DiscoveryFailed:
+	case s.Discovery.Status == DiscoveryFailed && !mended:
 		return Health{LevelDegraded, string(s.Discovery.Reason), "The last discovery failed: " + s.Discovery.Message, "Discover it again", s.Discovery.FinishedAt}
 	case s.Review.Status == ReviewPending:
 		return Health{LevelHealthy, "review_pending", "Working; what changed since the approval waits for a review", "Review the changes", s.Review.OpenedAt}

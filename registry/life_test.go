@@ -712,6 +712,22 @@ func TestOneEventForEachChangeOfState(t *testing.T) {
 	}
 }
 
+func TestAGoodProbeIsNewerNewsThanAFailedDiscovery(t *testing.T) {
+	t.Parallel()
+	l := newLife(t, nil)
+	l.sees("a")
+	l.approves("a")
+	l.must(func(now time.Time) error {
+		return l.r.DiscoveryFailed(registry.ReasonUnreachable, "refused", registry.Look{Number: 9, TargetDigest: l.r.Server.TargetDigest, At: now})
+	})
+	at := l.r.Server.Discovery.FinishedAt
+	for when, want := range map[time.Time]registry.Level{at.Add(-time.Minute): registry.LevelDegraded, at.Add(time.Minute): registry.LevelHealthy} {
+		if got := registry.HealthOf(&l.r.Server, &registry.Probe{Outcome: registry.OutcomeOK, At: when}); got.Level != want {
+			t.Errorf("probe at %s: %+v, want %s", when, got, want)
+		}
+	}
+}
+
 func TestHealthSaysWhatIsSoAndWhatToDo(t *testing.T) {
 	t.Parallel()
 	l := newLife(t, nil)
@@ -734,7 +750,7 @@ func TestHealthSaysWhatIsSoAndWhatToDo(t *testing.T) {
 	say()
 	l.must(func(now time.Time) error { return l.r.Retire(l.op("retire"), "", now) })
 	say()
-	want := []string{"unknown never_discovered", "unhealthy unreachable", "healthy awaiting_approval", "healthy never_probed", "unhealthy handshake", "unknown retired"}
+	want := []string{"unknown discovering", "unhealthy unreachable", "healthy awaiting_approval", "healthy never_probed", "unhealthy handshake", "unknown retired"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

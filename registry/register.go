@@ -130,7 +130,7 @@ func Registered(g Registration, actor Actor, now time.Time) (*Record, Provider, 
 		Owner: g.Owner, Labels: g.Labels, ProductVersion: g.ProductVersion,
 		TargetDigest: connection.Target(g.Transport, g.Authentication).Digest(),
 		Exception:    Exception{Reason: g.ExceptionReason},
-		Discovery:    DiscoveryRun{Status: DiscoveryNever, RequestedBy: actor.Subject},
+		Discovery:    DiscoveryRun{Number: 1, Status: DiscoveryRunning, RequestedBy: actor.Subject}, // the first follows at once
 		Review:       Review{Status: ReviewNone},
 		CreatedAt:    now, CreatedBy: actor.Subject,
 	}}

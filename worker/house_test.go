@@ -219,7 +219,7 @@ func (h *house) sweep(window time.Time) {
 func (h *house) until(name, what string, ok func(db.ServerView) bool) db.ServerView {
 	h.Helper()
 	deadline := time.Now().Add(30 * time.Second)
-	for {
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		v := h.get(name)
 		if ok(v) {
 			return v
@@ -227,7 +227,7 @@ func (h *house) until(name, what string, ok func(db.ServerView) bool) db.ServerV
 		if time.Now().After(deadline) {
 			h.Fatalf("%s is not %s: %s %v, discovery %+v, review %+v", name, what, v.State, v.Causes, v.Discovery, v.Review)
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(pause)
 	}
 }
 

@@ -57,7 +57,8 @@ func (c Client) Register(ctx context.Context, in activities.RegisterInput) (acti
 			WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 			WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 			StaticSummary:            "server " + name,
-			TypedSearchAttributes:    temporal.NewSearchAttributes(AttributeTenant.ValueSet(tenant)),
+			TypedSearchAttributes: temporal.NewSearchAttributes(AttributeTenant.ValueSet(tenant),
+				AttributeServer.ValueSet(in.Registration.ServerID), AttributeState.ValueSet(string(registry.StateRegistered))),
 		}, Server, ServerInput{Tenant: tenant, Name: name})
 		handle, err := c.Temporal.UpdateWithStartWorkflow(ctx, client.UpdateWithStartWorkflowOptions{
 			StartWorkflowOperation: start,
@@ -108,7 +109,7 @@ func (c Client) Discover(ctx context.Context, name string, in activities.BeginDi
 		return StartedDiscovery{}, err
 	}
 	id := DiscoveryWorkflowID(in.Tenant, in.ServerID, out.Number)
-	return StartedDiscovery{Run: Run{WorkflowID: id, Type: DiscoveryWorkflow, URL: c.link(id, "")}, Number: out.Number, Replayed: out.Replayed}, nil
+	return StartedDiscovery{Run: Run{WorkflowID: id, RunID: out.RunID, Type: DiscoveryWorkflow, URL: c.link(id, out.RunID)}, Number: out.Number, Replayed: out.Replayed}, nil
 }
 
 func (c Client) update(ctx context.Context, tenant, name, update, id string, in, out any) error {

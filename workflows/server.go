@@ -25,7 +25,8 @@ type ServerState struct {
 	Server     registry.Server `json:"server"`
 	RetryAt    time.Time       `json:"retryAt,omitzero"` // of the first discovery
 	RetryDelay time.Duration   `json:"retryDelay,omitempty"`
-	Discover   string          `json:"discover,omitempty"` // who wants a discovery that has not started
+	Discover   string          `json:"discover,omitempty"` // who wants a discovery that has no number yet
+	Begun      int64           `json:"begun,omitempty"`    // number of the last discovery that was started
 	Applied    []string        `json:"applied,omitempty"`  // the last operations that came as signals
 }
 
@@ -34,6 +35,7 @@ type server struct {
 	ServerInput
 	lock      workflow.Mutex // held by every handler that awaits, and by the loop's own changes
 	signals   int            // received by this run, for the operation ids of unsigned ones
+	asked     bool           // a registration has come
 	refused   bool           // a registration was refused
 	child     workflow.ChildWorkflowFuture
 	childRun  workflow.Execution
@@ -80,18 +82,17 @@ func (s *server) run(ctx workflow.Context) error {
 func (s *server) registered() bool { return s.State.Server.ServerID != "" }
 
 // awaitRegistration ends the workflow when its registration was refused, or
-// none committed in time.
+// none came in time.
 func (s *server) awaitRegistration(ctx workflow.Context) (done bool, err error) {
-	_, err = workflow.AwaitWithTimeout(ctx, registrationGrace, func() bool {
-		return s.registered() || s.refused && workflow.AllHandlersFinished(ctx)
+	if !s.asked { // it comes with the start, so the timer is for starts by hand
+		if _, err := workflow.AwaitWithTimeout(ctx, registrationGrace, func() bool { return s.asked }); err != nil {
+			return false, err
+		}
+	}
+	err = workflow.Await(ctx, func() bool {
+		return s.registered() || (s.refused || !s.asked) && workflow.AllHandlersFinished(ctx)
 	})
-	if err != nil {
-		return false, err
-	}
-	if err := workflow.Await(ctx, func() bool { return s.registered() || workflow.AllHandlersFinished(ctx) }); err != nil {
-		return false, err
-	}
-	return !s.registered(), nil
+	return !s.registered(), err
 }
 
 // step waits for one thing to do and does it.
@@ -150,7 +151,11 @@ func (s *server) show(ctx workflow.Context) {
 	if v.ServerID == "" || s.shown == v.State {
 		return
 	}
+	known := s.shown
 	s.shown = v.State
+	if known == "" && v.State == registry.StateRegistered {
+		return // as the start set them
+	}
 	err := workflow.UpsertTypedSearchAttributes(ctx,
 		AttributeTenant.ValueSet(s.Tenant), AttributeServer.ValueSet(v.ServerID), AttributeState.ValueSet(string(v.State)))
 	if err != nil {

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -12,7 +13,16 @@ import (
 	"countersign/registry"
 )
 
-func (s *server) wantsDiscovery() bool { return s.State.Discover != "" && s.number == 0 }
+func (s *server) wantsDiscovery() bool {
+	return s.number == 0 && (s.State.Discover != "" || s.numbered())
+}
+
+// numbered says whether the table has a discovery that was never started: the
+// first one, whose number comes with the registration.
+func (s *server) numbered() bool {
+	d := &s.State.Server.Discovery
+	return d.Status == registry.DiscoveryRunning && d.Number > s.State.Begun
+}
 
 func (s *server) childDone() bool { return s.child != nil && s.child.IsReady() }
 
@@ -24,6 +34,9 @@ func (s *server) discoverAgain(ctx workflow.Context) error {
 	defer s.lock.Unlock()
 	if !s.wantsDiscovery() || s.State.Server.State == registry.StateRetired {
 		return nil
+	}
+	if d := &s.State.Server.Discovery; s.numbered() {
+		return s.start(ctx, d.Number, d.RequestedBy)
 	}
 	by := s.State.Discover
 	s.State.Discover = ""
@@ -46,7 +59,11 @@ func (s *server) begin(ctx workflow.Context, in activities.BeginDiscoveryInput) 
 		return out, err
 	}
 	s.take(ctx, out.Server)
-	if out.Number == s.number || out.Replayed && out.Number != s.State.Server.Discovery.Number {
+	if out.Number == s.number {
+		out.RunID = s.childRun.RunID
+		return out, nil
+	}
+	if out.Replayed && out.Number != s.State.Server.Discovery.Number {
 		return out, nil
 	}
 	if s.child != nil {
@@ -56,31 +73,37 @@ func (s *server) begin(ctx workflow.Context, in activities.BeginDiscoveryInput) 
 			return out, err
 		}
 	}
-	s.State.Discover, s.State.RetryAt = "", time.Time{}
+	err = s.start(ctx, out.Number, in.Operation.Actor.Subject)
+	out.RunID = s.childRun.RunID
+	return out, err
+}
+
+// start runs a discovery that has its number. The caller holds the lock.
+func (s *server) start(ctx workflow.Context, number int64, by string) error {
+	v := &s.State.Server
+	s.State.Discover, s.State.RetryAt, s.State.Begun = "", time.Time{}, number
 	childCtx, stop := workflow.WithCancel(ctx)
 	childCtx = workflow.WithChildOptions(childCtx, workflow.ChildWorkflowOptions{
-		WorkflowID:            DiscoveryWorkflowID(s.Tenant, in.ServerID, out.Number),
+		WorkflowID:            DiscoveryWorkflowID(s.Tenant, v.ServerID, number),
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		ParentClosePolicy:     enumspb.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
 		WaitForCancellation:   true,
-		StaticSummary:         "discovery " + fmt.Sprint(out.Number) + " of " + s.Name,
-		TypedSearchAttributes: temporal.NewSearchAttributes(AttributeTenant.ValueSet(s.Tenant), AttributeServer.ValueSet(in.ServerID)),
+		StaticSummary:         "discovery " + strconv.FormatInt(number, 10) + " of " + s.Name,
+		TypedSearchAttributes: temporal.NewSearchAttributes(AttributeTenant.ValueSet(s.Tenant), AttributeServer.ValueSet(v.ServerID)),
 	})
 	s.child = workflow.ExecuteChildWorkflow(childCtx, Discovery, activities.DiscoverInput{
-		Tenant: s.Tenant, ServerID: in.ServerID, Number: out.Number,
-		RequestedBy: in.Operation.Actor.Subject, TargetDigest: out.Server.TargetDigest,
+		Tenant: s.Tenant, ServerID: v.ServerID, Number: number, RequestedBy: by, TargetDigest: v.TargetDigest,
 	})
-	s.stopChild, s.number = stop, out.Number
+	s.stopChild, s.number = stop, number
 	if err := s.child.GetChildWorkflowExecution().Get(ctx, &s.childRun); err != nil {
-		// A repeated number: the child ran before this workflow knew of it. Its
-		// end has told the table what it told; the next one gets a new number.
-		s.child, s.stopChild, s.number = nil, nil, 0
-		if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
-			return out, nil
+		// A number that ran before: its end has told the table what it told, and
+		// the next discovery gets a new one.
+		s.child, s.stopChild, s.number, s.childRun = nil, nil, 0, workflow.Execution{}
+		if !temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+			return err
 		}
-		return out, err
 	}
-	return out, nil
+	return nil
 }
 
 // endDiscovery takes what the child found.
