@@ -13,6 +13,6 @@
 // ids and names of providers are unique among the live. Who asks for one of
 // them is told of the live one, else of the last that had it.
 //
-// Every error that leaves is a registry.Error; it holds
-// no SQL and no values, which are logged instead.
+// Every error that leaves is a registry.Error; it holds no SQL and no values,
+// which are logged instead.
 package db

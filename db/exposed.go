@@ -57,7 +57,8 @@ func (s *Store) Exposed(ctx context.Context, scope string, page Page) (items []E
 			return err
 		}
 		var servers []standing
-		err = s.standings(q).Where("s.direction = ? AND s.state = ?", registry.DirectionExposed, registry.StateActive).Scan(ctx, &servers)
+		chosen := s.servers(q).Where("s.direction = ? AND s.state = ?", registry.DirectionExposed, registry.StateActive)
+		err = s.db.standings(q, chosen).Scan(ctx, &servers)
 		if err != nil {
 			return err
 		}

@@ -32,14 +32,14 @@ type ProbeTarget struct {
 func (y *SystemStore) ProbePage(ctx context.Context, after string, limit int) (targets []ProbeTarget, next string, err error) {
 	page := Page{Size: limit, After: after}
 	err = y.db.read(ctx, "list servers to probe", func(ctx context.Context, q bun.IDB) error {
-		query := q.NewSelect().ColumnExpr(standingColumns(y.db.reader)).TableExpr("mcp_servers AS s "+standingOf).
-			Where("s.state IN (?, ?)", registry.StateActive, registry.StateDegraded)
-		query, err := page.after(query, false, false, "s.tenant_id", "s.server_id")
+		// The states stand in the text as they do in the index.
+		chosen := q.NewSelect().ColumnExpr("s.*").TableExpr("mcp_servers AS s").Where("s.state IN ('active', 'degraded')")
+		chosen, err := page.after(chosen, false, false, "s.tenant_id", "s.server_id")
 		if err != nil {
 			return err
 		}
 		var rows []standing
-		if err := query.Scan(ctx, &rows); err != nil {
+		if err := sort(y.db.standings(q, chosen), false, "s.tenant_id", "s.server_id").Scan(ctx, &rows); err != nil {
 			return err
 		}
 		rows, next = cut(page, rows, func(row *standing) cursor { return cursor{row.Server.TenantID, row.Server.ServerID} })

@@ -51,11 +51,11 @@ func (s *Store) Server(ctx context.Context, idOrName string) (ServerView, error)
 }
 
 func (s *Store) server(ctx context.Context, q bun.IDB, idOrName string) (ServerView, error) {
-	var row standing
-	err := s.standings(q).
-		Where("s.server_id = ? OR s.name = ?", idOrName, idOrName).
+	chosen := s.servers(q).Where("s.server_id = ? OR s.name = ?", idOrName, idOrName).
 		OrderExpr("CASE WHEN s.server_id = ? THEN 0 WHEN s.state <> ? THEN 1 ELSE 2 END, s.server_id DESC", idOrName, registry.StateRetired).
-		Limit(1).Scan(ctx, &row)
+		Limit(1)
+	var row standing
+	err := s.db.standings(q, chosen).Scan(ctx, &row)
 	if errors.Is(err, sql.ErrNoRows) {
 		return ServerView{}, serverNotFound()
 	}
@@ -69,9 +69,9 @@ func (s *Store) server(ctx context.Context, q bun.IDB, idOrName string) (ServerV
 	return views[0], nil
 }
 
-// standings selects the tenant's servers with what stands beside them.
-func (s *Store) standings(q bun.IDB) *bun.SelectQuery {
-	return q.NewSelect().ColumnExpr(standingColumns(s.db.reader)).TableExpr("mcp_servers AS s "+standingOf).Where("s.tenant_id = ?", s.tenant)
+// servers selects the tenant's servers.
+func (s *Store) servers(q bun.IDB) *bun.SelectQuery {
+	return q.NewSelect().ColumnExpr("s.*").TableExpr("mcp_servers AS s").Where("s.tenant_id = ?", s.tenant)
 }
 
 // Servers lists servers, with the key of the next page, empty at the end, and
@@ -82,23 +82,19 @@ func (s *Store) Servers(ctx context.Context, query ServerQuery) (views []ServerV
 		if !known {
 			return registry.Errorf(registry.ReasonInvalidOrder, "servers are ordered by name, create_time or update_time")
 		}
-		count, err := s.serverFilter(q.NewSelect().TableExpr("mcp_servers AS s").Where("s.tenant_id = ?", s.tenant), query)
+		chosen, err := s.serverFilter(s.servers(q), query)
 		if err != nil {
 			return err
 		}
-		if total, err = number(count.Count(ctx)); err != nil {
+		if total, err = number(chosen.Count(ctx)); err != nil {
 			return err
 		}
-		page, err := s.serverFilter(s.standings(q), query)
-		if err != nil {
-			return err
-		}
-		page, err = query.after(page, query.Order.Desc, order.key != nil, order.sql, "s.server_id")
+		chosen, err = query.after(chosen, query.Order.Desc, order.key != nil, order.sql, "s.server_id")
 		if err != nil {
 			return err
 		}
 		var rows []standing
-		if err := page.Scan(ctx, &rows); err != nil {
+		if err := sort(s.db.standings(q, chosen), query.Order.Desc, order.sql, "s.server_id").Scan(ctx, &rows); err != nil {
 			return err
 		}
 		rows, next = cut(query.Page, rows, func(row *standing) cursor {

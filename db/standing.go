@@ -18,13 +18,18 @@ type standing struct {
 	Era             string               `bun:"era"`
 }
 
-// standingOf joins mcp_servers AS s, which the query's tables begin with, to
-// what stands beside a server.
+// standingOf joins mcp_servers AS s to what stands beside a server.
 const standingOf = `
 JOIN providers AS p ON p.tenant_id = s.tenant_id AND p.provider_id = s.provider_id
 LEFT JOIN connections AS c ON c.tenant_id = s.tenant_id AND c.name = s.connection_name AND c.version = s.connection_version
 LEFT JOIN server_probe_state AS ps ON ps.server_id = s.server_id
 LEFT JOIN probes AS pr ON pr.server_id = ps.server_id AND pr.probe_window = ps.probe_window`
+
+// standings joins the rows of mcp_servers that were chosen to what stands
+// beside them. They are chosen first, so that no more of them are joined.
+func (d *DB) standings(q bun.IDB, chosen *bun.SelectQuery) *bun.SelectQuery {
+	return q.NewSelect().ColumnExpr(standingColumns(d.reader)).TableExpr("(?) AS s "+standingOf, chosen)
+}
 
 // standingColumns lists the columns of standing.
 func standingColumns(db *bun.DB) string {
