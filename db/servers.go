@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -236,5 +235,5 @@ func (s *Store) Decisions(ctx context.Context, serverID string) ([]registry.Deci
 	for i := range rows {
 		out[i] = rows[i].Decision
 	}
-	return slices.Clip(out), err
+	return out, err
 }
