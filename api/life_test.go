@@ -211,7 +211,7 @@ func TestARepeatedDiscoveryIsTheSameOne(t *testing.T) {
 	request := &pb.DiscoverMcpCapabilitiesRequest{ServerId: "one", Wait: durationpb.New(0)}
 	first := ways["gRPC"](t, h, admin(alpha), doDiscover, request, keyed("k"))
 	id := first.get("run.workflow_id")
-	if id != "discovery/alpha/"+s.ServerID+"/1" || first.header.Get("Idempotent-Replayed") != "" {
+	if id != discoveryOf(s, 1) || first.header.Get("Idempotent-Replayed") != "" {
 		t.Errorf("the first is %+v", first)
 	}
 	request.ServerId = s.ServerID // the same, by its other name
@@ -227,6 +227,12 @@ func TestARepeatedDiscoveryIsTheSameOne(t *testing.T) {
 	}
 }
 
+// discoveryOf is the id of the n-th discovery that is asked for after the
+// registration.
+func discoveryOf(s registry.Server, n int64) string {
+	return fmt.Sprintf("discovery/%s/%s/%d", s.TenantID, s.ServerID, s.Discovery.Number+n)
+}
+
 func TestADiscoveryIsWaitedForAsLongAsTheCallerWants(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -235,7 +241,7 @@ func TestADiscoveryIsWaitedForAsLongAsTheCallerWants(t *testing.T) {
 	if o := ways["REST"](t, h, admin(alpha), doDiscover, request, keyed("1")); o.status != http.StatusAccepted || o.get("done") != "false" {
 		t.Errorf("one that lasts comes to %+v", o)
 	}
-	close(h.flows.end("discovery/alpha/" + s.ServerID + "/2"))
+	close(h.flows.end(discoveryOf(s, 2)))
 	request.Wait = nil
 	if o := ways["REST"](t, h, admin(alpha), doDiscover, request, keyed("2")); o.status != http.StatusOK || o.get("done") != "true" || o.header.Get("Location") != "" {
 		t.Errorf("one that ends comes to %+v", o)

@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -175,5 +176,26 @@ func TestRunsArePaged(t *testing.T) {
 	}
 	if !slices.Equal(got, []string{"0", "1", "2", "3", "4"}) {
 		t.Errorf("the runs are %v", got)
+	}
+}
+
+// A server cannot stop its tenant's lists by the names of its tools.
+func TestLongNamesDoNotStopAList(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	names := []string{strings.Repeat("<", 500), strings.Repeat("é", 250), strings.Repeat("&>", 5000), "zz"}
+	h.discovered(t, h.registered(t, alpha, "there"), surface(names...))
+	for face, send := range ways {
+		seen, token := 0, ""
+		for {
+			page := into(t, send(t, h, admin(alpha), doTools, &pb.ListToolsRequest{PageSize: 1, PageToken: token}, nil), &pb.ListToolsResponse{})
+			seen += len(page.GetTools())
+			if token = page.GetNextPageToken(); token == "" {
+				break
+			}
+		}
+		if seen != len(names) {
+			t.Errorf("%s lists %d tools", face, seen)
+		}
 	}
 }

@@ -1,10 +1,12 @@
 package api
 
 import (
+	"bytes"
+	"compress/flate"
 	"crypto/sha256"
 	"encoding/base64"
+	"io"
 	"strconv"
-	"strings"
 
 	"countersign/db"
 	"countersign/registry"
@@ -41,7 +43,32 @@ func (l list) token(after string) string {
 	if after == "" {
 		return ""
 	}
-	return base64.RawURLEncoding.EncodeToString([]byte(l.seal(after) + after))
+	return base64.RawURLEncoding.EncodeToString(append([]byte(l.seal(after)), squeeze(after)...))
+}
+
+// squeeze makes a key short. The names that servers give their tools are part
+// of keys, and some are long and full of characters that keys escape.
+func squeeze(after string) []byte {
+	var out bytes.Buffer
+	w, err := flate.NewWriter(&out, flate.BestCompression)
+	if err == nil {
+		_, err = w.Write([]byte(after))
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil { // a buffer takes all
+		return nil
+	}
+	return out.Bytes()
+}
+
+// maxKey bounds a key, in bytes: some more than the longest there is.
+const maxKey = 16 << 10
+
+func unsqueeze(raw []byte) (string, error) {
+	after, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(raw)), maxKey))
+	return string(after), err
 }
 
 // after gives the key in a token, which must be of this list.
@@ -51,7 +78,8 @@ func (l list) after(token string) (string, error) {
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	if err == nil && len(raw) > sealed {
-		if after := string(raw[sealed:]); strings.HasPrefix(string(raw), l.seal(after)) {
+		after, err := unsqueeze(raw[sealed:])
+		if err == nil && after != "" && l.seal(after) == string(raw[:sealed]) {
 			return after, nil
 		}
 	}

@@ -2,6 +2,9 @@ package api
 
 import (
 	"encoding/base64"
+	"encoding/json"
+	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"countersign/registry"
@@ -49,6 +52,29 @@ func TestADamagedPageTokenIsRefused(t *testing.T) {
 	}
 	if l.token("") != "" {
 		t.Error("the end of a list has a token")
+	}
+}
+
+func TestPageTokensOfLongKeysFitTheirField(t *testing.T) {
+	t.Parallel()
+	l := list{tenant: "a", method: "tools"}
+	for name, letters := range map[string]string{"markup": "<>&", "beyond ASCII": "äöüß漢字", "control characters": "\x01\x02\x03\x04\x05\x06\x07\x1b\x1f", "any": "abcdefghijklmnopqrstuvwxyz0123456789_-./"} {
+		random := rand.New(rand.NewPCG(1, 2))
+		runes := []rune(letters)
+		for range 20 {
+			var b strings.Builder
+			for b.Len() < 500 {
+				b.WriteRune(runes[random.IntN(len(runes))])
+			}
+			key, err := json.Marshal([]string{registry.ToolID("provider", b.String()), registry.ServerID(strings.Repeat("f", 32)), b.String()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			token := l.token(string(key))
+			if after, err := l.after(token); err != nil || after != string(key) || len(token) > 2048 {
+				t.Fatalf("%s: a token of %d bytes, %v", name, len(token), err)
+			}
+		}
 	}
 }
 
