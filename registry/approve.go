@@ -14,7 +14,7 @@ func (r *Record) approve(g Ruling, op Operation, now time.Time) error {
 	}
 	a := *g.Approval
 	g.Digest = a.Digest
-	if err := r.current(g, a.Digest); err != nil {
+	if err := r.current(a.Digest); err != nil {
 		// An equal repeat is no fault: it finds what it asks for (C18).
 		if ReasonOf(err) == ReasonAlreadyDecided && s.Review.Status == ReviewApproved && r.alreadySo(a) {
 			return nil

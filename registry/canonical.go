@@ -92,15 +92,15 @@ func parseValue(d *jsontext.Decoder, depth int) (value, error) {
 		return checkString(token.String())
 	case '0':
 		return canonicalNumber(token.String())
-	case '[', '{':
+	default: // '[' or '{': the reader gives an end only where one is due
 		if depth == 0 {
 			return nil, &fault{ReasonTooDeep, "nested deeper than the limit"}
 		}
+		if token.Kind() == '[' {
+			return parseArray(d, depth-1)
+		}
+		return parseObject(d, depth-1)
 	}
-	if token.Kind() == '[' {
-		return parseArray(d, depth-1)
-	}
-	return parseObject(d, depth-1)
 }
 
 func parseArray(d *jsontext.Decoder, depth int) (value, error) {

@@ -143,7 +143,7 @@ func (r *Record) decided(g Ruling, op Operation, status ReviewStatus, now time.T
 }
 
 // current refuses a ruling that is not about what is under review now.
-func (r *Record) current(g Ruling, digest string) error {
+func (r *Record) current(digest string) error {
 	s := &r.Server
 	if digest == "" {
 		return Errorf(ReasonInvalidArgument, "a decision must name the digest it is about").
@@ -187,7 +187,7 @@ func (r *Record) reject(g Ruling, op Operation, now time.Time) error {
 	if g.Comment == "" {
 		return Errorf(ReasonInvalidArgument, "a rejection needs a reason").WithField("comment", "is required")
 	}
-	if err := r.current(g, g.Digest); err != nil {
+	if err := r.current(g.Digest); err != nil {
 		return err
 	}
 	r.decided(g, op, ReviewRejected, now)

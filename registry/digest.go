@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -281,7 +282,7 @@ func sorted(v value) value {
 	}
 	list = slices.Clone(list)
 	slices.SortFunc(list, func(a, b value) int {
-		return strings.Compare(string(appendCanonical(nil, a)), string(appendCanonical(nil, b)))
+		return bytes.Compare(appendCanonical(nil, a), appendCanonical(nil, b))
 	})
 	return list
 }

@@ -135,15 +135,16 @@ func (r *Record) refresh(snap *Snapshot, at time.Time) Counts {
 	for _, item := range snap.Of(KindTool) {
 		counts.Total++
 		tool, known := r.Tools[item.Name]
-		if !known {
+		switch {
+		case !known:
 			counts.New++
 			tool = &Tool{
 				TenantID: s.TenantID, ServerID: s.ServerID, ExternalID: item.Name, ToolID: ToolID(s.Name, item.Name), FirstSeenAt: at,
 			}
 			r.Tools[item.Name] = tool
-		} else if tool.Digests.Binds(item.Digests) && tool.Verdict == item.Verdict {
+		case tool.Digests.Binds(item.Digests) && tool.Verdict == item.Verdict:
 			counts.Unchanged++
-		} else {
+		default:
 			counts.Changed++
 		}
 		tool.Title, tool.Description, tool.Definition, tool.Digests = item.Title, item.Text, item.Definition, item.Digests
@@ -228,9 +229,5 @@ func (r *Record) DiscoveryFailed(reason Reason, message string, look Look) error
 // FaultsList says whether the reason is a fault of a list's envelope, pages or
 // limits, with which the cause malformed_list stands.
 func (r Reason) FaultsList() bool {
-	switch r {
-	case ReasonMalformedList, ReasonCursorLoop, ReasonTooMany, ReasonTooLarge, ReasonListFailed:
-		return true
-	}
-	return false
+	return slices.Contains([]Reason{ReasonMalformedList, ReasonCursorLoop, ReasonTooMany, ReasonTooLarge, ReasonListFailed}, r)
 }

@@ -424,7 +424,7 @@ func TestDecisionsOnWhatIsNoLongerThere(t *testing.T) {
 
 func TestRejectedAndExpiredRequestsStayClosedUntilAskedAgain(t *testing.T) {
 	t.Parallel()
-	for _, close := range []func(l *life, digest string){
+	for _, end := range []func(l *life, digest string){
 		func(l *life, digest string) {
 			l.must(func(now time.Time) error {
 				return l.r.Decide(registry.Ruling{Verb: registry.VerbReject, Digest: digest, Comment: "no"}, l.op("reject"), now)
@@ -437,7 +437,7 @@ func TestRejectedAndExpiredRequestsStayClosedUntilAskedAgain(t *testing.T) {
 		l := newLife(t, nil)
 		l.sees("a")
 		digest := l.r.Server.Review.Digest
-		close(l, digest)
+		end(l, digest)
 		l.is(registry.StateVerified)
 		l.sees("a")
 		if l.r.Server.Review.Status == registry.ReviewPending {

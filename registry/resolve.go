@@ -32,18 +32,24 @@ var conditions = []struct {
 		return f.Server.Causes.Has(CauseAuthExceptionExpired) || f.Server.Exception.Expired(f.Now)
 	}, nil},
 	{ReasonServerQuarantined, func(f *ResolveFacts) bool { return f.Server.Causes.Has(CauseQuarantined) }, nil},
-	{ReasonServerDegraded, func(f *ResolveFacts) bool { return f.Server.State == StateDegraded },
-		func(f *ResolveFacts) string { return string(f.Server.Causes.Worst()) }},
-	{ReasonServerNotActive, func(f *ResolveFacts) bool { return f.Server.State != StateActive },
-		func(f *ResolveFacts) string { return string(f.Server.State) }},
+	{
+		ReasonServerDegraded, func(f *ResolveFacts) bool { return f.Server.State == StateDegraded },
+		func(f *ResolveFacts) string { return string(f.Server.Causes.Worst()) },
+	},
+	{
+		ReasonServerNotActive, func(f *ResolveFacts) bool { return f.Server.State != StateActive },
+		func(f *ResolveFacts) string { return string(f.Server.State) },
+	},
 	{ReasonToolDisabled, func(f *ResolveFacts) bool { return !f.Tool.Enabled }, nil},
-	{ReasonToolUnavailable, func(f *ResolveFacts) bool { return !f.Tool.Available },
+	{
+		ReasonToolUnavailable, func(f *ResolveFacts) bool { return !f.Tool.Available },
 		func(f *ResolveFacts) string {
 			if f.Tool.Verdict != "" {
 				return string(f.Tool.Verdict)
 			}
 			return "not offered since " + f.Tool.LastSeenAt.UTC().Format(time.RFC3339)
-		}},
+		},
+	},
 	{ReasonSchemaChanged, func(f *ResolveFacts) bool {
 		return f.Binding != nil && (!f.Binding.Bound || !f.Binding.Holds(f.Tool.Digests, f.Server.TargetDigest))
 	}, func(f *ResolveFacts) string { return string(f.Binding.UnboundBy) }},

@@ -3,7 +3,6 @@ package worker_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/netip"
 	"path/filepath"
@@ -39,7 +38,7 @@ func newEngine(t testing.TB) *embedded.Server {
 	return s
 }
 
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // house is an installation in this process: database, Temporal namespace,
 // worker and client.

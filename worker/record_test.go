@@ -15,7 +15,6 @@ import (
 	"go.temporal.io/sdk/client"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"countersign/activities"
 	"countersign/db"
 	"countersign/mcptest"
 	"countersign/registry"
@@ -112,7 +111,7 @@ func TestRecord(t *testing.T) {
 
 	// A registration that is refused, on a workflow of its own.
 	taken := registration("taken", peer.URL)
-	if _, err := h.acts.Register(context.Background(), activities.RegisterInput(taken)); err != nil {
+	if _, err := h.acts.Register(context.Background(), taken); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := h.client.Register(t.Context(), registration("taken", peer.URL)); err == nil {
@@ -219,5 +218,5 @@ func (h *house) saveRun(name, id, runID string) {
 	if err := os.WriteFile(path, append(raw, '\n'), 0o600); err != nil {
 		h.Fatal(err)
 	}
-	h.Logf("%s: %d events", name, len(history.Events))
+	h.Logf("%s: %d events", name, len(history.GetEvents()))
 }

@@ -3,7 +3,6 @@ package workflows_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -84,7 +83,7 @@ type house struct {
 
 func newHouse(t *testing.T) *house {
 	t.Helper()
-	store, err := db.Open(t.Context(), db.Options{URL: "sqlite:" + filepath.Join(t.TempDir(), "c.db"), Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	store, err := db.Open(t.Context(), db.Options{URL: "sqlite:" + filepath.Join(t.TempDir(), "c.db"), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +94,7 @@ func newHouse(t *testing.T) *house {
 	p := &peer{}
 	p.offers("a", "b")
 	return &house{T: t, db: store, peer: p, acts: &activities.Activities{
-		DB: store, MCP: p, Limits: registry.DefaultLimits, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		DB: store, MCP: p, Limits: registry.DefaultLimits, Log: slog.New(slog.DiscardHandler),
 	}}
 }
 

@@ -2,7 +2,10 @@ package workflows
 
 import "countersign/activities"
 
-// The inputs of updates and signals, named here for callers.
+// The inputs and answers of updates, signals and tests, named here for callers
+// that may not know the activities.
+//
+//nolint:revive // each is documented where it is declared
 type (
 	RegisterInput       = activities.RegisterInput
 	RegisterOutput      = activities.RegisterOutput

@@ -24,11 +24,28 @@ var update = flag.Bool("update", false, "write the golden payloads")
 func TestPayloadsKeepTheirForm(t *testing.T) {
 	t.Parallel()
 	for _, payload := range []any{
-		workflows.ServerInput{}, workflows.SweepInput{}, activities.RegisterInput{}, activities.RegisterOutput{}, activities.DecideInput{},
-		activities.ServerOutput{}, activities.EditInput{}, activities.SetEnabledInput{}, activities.RetireInput{}, activities.BeginDiscoveryInput{},
-		activities.BeginDiscoveryOutput{}, activities.DiscoverInput{}, activities.FailDiscoveryInput{}, activities.ApplyProbeInput{},
-		activities.ExpireInput{}, activities.RefuseInput{}, activities.TestInput{}, activities.TestReport{}, activities.ProbeBatchInput{},
-		activities.ProbeBatchOutput{}, registry.Probe{}, registry.Error{},
+		workflows.ServerInput{},
+		workflows.SweepInput{},
+		activities.RegisterInput{},
+		activities.RegisterOutput{},
+		activities.DecideInput{},
+		activities.ServerOutput{},
+		activities.EditInput{},
+		activities.SetEnabledInput{},
+		activities.RetireInput{},
+		activities.BeginDiscoveryInput{},
+		activities.BeginDiscoveryOutput{},
+		activities.DiscoverInput{},
+		activities.FailDiscoveryInput{},
+		activities.ApplyProbeInput{},
+		activities.ExpireInput{},
+		activities.RefuseInput{},
+		activities.TestInput{},
+		activities.TestReport{},
+		activities.ProbeBatchInput{},
+		activities.ProbeBatchOutput{},
+		registry.Probe{},
+		registry.Error{},
 	} {
 		name := reflect.TypeOf(payload).Name()
 		t.Run(name, func(t *testing.T) {
@@ -41,7 +58,7 @@ func TestPayloadsKeepTheirForm(t *testing.T) {
 			}
 			path := filepath.Join("testdata", "payloads", name+".json")
 			if *update {
-				if err := os.WriteFile(path, append(got, '\n'), 0o644); err != nil { //nolint:gosec // a file of the repository
+				if err := os.WriteFile(path, append(got, '\n'), 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -47,8 +47,9 @@ func (s *server) receive(ctx workflow.Context) error {
 // onProbe applies a changed outcome of the sweep.
 func (s *server) onProbe(ctx workflow.Context, raw converter.RawValue) error {
 	var probe registry.Probe
-	if err := decode(raw, &probe); err != nil || probe.ServerID != s.State.Server.ServerID || !probe.Changes(&s.State.Server) {
-		return nil // of another server, or told already
+	readable := decode(raw, &probe) == nil
+	if !readable || probe.ServerID != s.State.Server.ServerID || !probe.Changes(&s.State.Server) {
+		return nil // a stranger's, of another server, or told already
 	}
 	wanted := probe.WantsDiscovery(&s.State.Server)
 	out, err := do(ctx, committing, "probe: "+string(probe.Outcome), act.ApplyProbe, activities.ApplyProbeInput{Probe: probe})

@@ -2,6 +2,7 @@ package workflows_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -40,7 +41,7 @@ func TestAWorkflowWithoutARegistrationEnds(t *testing.T) {
 	t.Parallel()
 	p := newHouse(t).play()
 	p.run()
-	if at := p.env.Now().Sub(time.Now()); at > time.Hour {
+	if at := time.Until(p.env.Now()); at > time.Hour {
 		t.Errorf("it waited %s", at)
 	}
 }
@@ -189,20 +190,11 @@ func TestUnsignedSignalsCountOnlyWhereTheyAreAccepted(t *testing.T) {
 			t.Fatalf("accepted %v: %v", accepted, got)
 		}
 		for _, w := range want {
-			if !contains(got, w) {
+			if !slices.Contains(got, w) {
 				t.Errorf("accepted %v: %v lacks %q", accepted, got, w)
 			}
 		}
 	}
-}
-
-func contains(list []registry.Reason, want registry.Reason) bool {
-	for _, r := range list {
-		if r == want {
-			return true
-		}
-	}
-	return false
 }
 
 // R54, R147.

@@ -28,13 +28,16 @@ import (
 	"countersign/worker"
 )
 
-func main() {
+func main() { os.Exit(start()) }
+
+func start() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := command(os.Stdout).ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }
 
 // options are the flags.
@@ -130,7 +133,11 @@ func run(ctx context.Context, o options, c *cobra.Command, out io.Writer) error 
 	if err != nil {
 		return err
 	}
-	defer temporal.Stop()
+	defer func() {
+		if err := temporal.Stop(); err != nil {
+			log.LogAttrs(ctx, slog.LevelError, "Temporal did not stop well", slog.Any("error", err))
+		}
+	}()
 	conf.Temporal.UIURL = temporal.UIURL()
 	engine, namespace, err := worker.Dial(ctx, worker.Address{HostPort: temporal.Address(), Namespace: "default"}, app.Quiet(log))
 	if err != nil {

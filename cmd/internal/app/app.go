@@ -47,10 +47,7 @@ type App struct {
 // order: the api first says that it is not ready, then drains; the worker lets
 // running activities end.
 func (a App) Run(ctx context.Context) error {
-	limits, err := a.limits(ctx)
-	if err != nil {
-		return err
-	}
+	limits := a.limits(ctx)
 	group, ctx := errgroup.WithContext(ctx)
 	if a.Worker {
 		if err := a.work(ctx, group, limits); err != nil {
@@ -130,7 +127,7 @@ func (a App) schedule(ctx context.Context) {
 
 // limits gives the limits of the MCP client, which follow the configuration
 // when it is reloaded (R200).
-func (a App) limits(ctx context.Context) (func() registry.Limits, error) {
+func (a App) limits(ctx context.Context) func() registry.Limits {
 	var timeout atomic.Int64
 	timeout.Store(int64(a.Config.HandshakeTimeoutSeconds))
 	if a.Reload != nil {
@@ -158,7 +155,7 @@ func (a App) limits(ctx context.Context) (func() registry.Limits, error) {
 		l := registry.DefaultLimits()
 		l.Connect = time.Duration(timeout.Load()) * time.Second
 		return l
-	}, nil
+	}
 }
 
 // Logger makes the process's logger.

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -23,9 +24,7 @@ func keys(v reflect.Value, prefix string) map[string]string {
 		field := v.Field(i)
 		switch {
 		case field.Kind() == reflect.Struct:
-			for k, d := range keys(field, key+".") {
-				out[k] = d
-			}
+			maps.Copy(out, keys(field, key+"."))
 		case field.Kind() == reflect.Slice, field.Kind() == reflect.String && field.String() == "":
 			out[key] = ""
 		default:
