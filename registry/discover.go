@@ -132,6 +132,7 @@ func (r *Record) suspect(cause Cause, detail string, snap *Snapshot, look Look) 
 func (r *Record) refresh(snap *Snapshot, at time.Time) Counts {
 	s := &r.Server
 	var counts Counts
+	mine := map[string]bool{} // ids given in this refresh
 	for _, item := range snap.Of(KindTool) {
 		counts.Total++
 		tool, known := r.Tools[item.Name]
@@ -139,8 +140,9 @@ func (r *Record) refresh(snap *Snapshot, at time.Time) Counts {
 		case !known:
 			counts.New++
 			tool = &Tool{
-				TenantID: s.TenantID, ServerID: s.ServerID, ExternalID: item.Name, ToolID: ToolID(s.Name, item.Name), FirstSeenAt: at,
+				TenantID: s.TenantID, ServerID: s.ServerID, ExternalID: item.Name, ToolID: r.freeID(item.Name, mine), FirstSeenAt: at,
 			}
+			mine[tool.ToolID] = true
 			r.Tools[item.Name] = tool
 		case tool.Digests.Binds(item.Digests) && tool.Verdict == item.Verdict:
 			counts.Unchanged++
@@ -149,9 +151,8 @@ func (r *Record) refresh(snap *Snapshot, at time.Time) Counts {
 		}
 		tool.Title, tool.Description, tool.Definition, tool.Digests = item.Title, item.Text, item.Definition, item.Digests
 		tool.Verdict, tool.Detail, tool.LastSeenAt = item.Verdict, item.Detail, at
-		if !known && tool.Verdict == "" && r.Taken != nil && r.Taken(tool.ToolID) {
-			tool.Verdict, tool.Detail = ReasonIDCollision, "the id "+tool.ToolID+" belongs to another tool of the tenant"
-			tool.ToolID += "-" + trimID(s.ServerID)
+		if own := ToolID(s.Name, item.Name); tool.ToolID != own {
+			tool.Verdict, tool.Detail = ReasonIDCollision, "the id "+own+" belongs to another tool of the tenant"
 		}
 		tool.Available = tool.Verdict == ""
 		r.changes.Tools[item.Name] = true
@@ -174,6 +175,16 @@ func (r *Record) refresh(snap *Snapshot, at time.Time) Counts {
 		}
 	}
 	return counts
+}
+
+// freeID gives a newcomer its canonical id, or one nobody can hit upon when
+// that one belongs to another tool; such a tool stays quarantined.
+func (r *Record) freeID(name string, mine map[string]bool) string {
+	id := ToolID(r.Server.Name, name)
+	if mine[id] || r.Taken != nil && r.Taken(id) {
+		return id + "-" + trimID(r.Server.ServerID) + digestBytes([]byte(name))[len("sha256:"):][:16]
+	}
+	return id
 }
 
 // rebindOthers re-checks resources and prompts as tools are.

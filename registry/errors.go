@@ -10,7 +10,7 @@ import (
 // border and each is tested to cover every code.
 type Code string
 
-// The codes. Their order is that of the HTTP table in docs/errors.md.
+// The codes. Their order is that of the HTTP table in docs/api.md.
 const (
 	CodeInvalid         Code = "invalid"          // 400: the request is wrong and stays wrong
 	CodeUnauthenticated Code = "unauthenticated"  // 401: no usable credential

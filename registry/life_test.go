@@ -690,6 +690,10 @@ func TestAHostileToolCannotTakeAnothersID(t *testing.T) {
 	if b := l.r.Tools["b"]; !b.Available {
 		t.Errorf("%+v", b)
 	}
+	l.sees("a:2", "b") // it stays quarantined whatever it says next
+	if a := l.r.Tools["a"]; a.Verdict != registry.ReasonIDCollision || a.Available {
+		t.Errorf("%+v", a)
+	}
 }
 
 func TestOneEventForEachChangeOfState(t *testing.T) {

@@ -128,7 +128,7 @@ func deref(s *string) string {
 }
 
 // Edit applies an edit. Another target writes a new version of the connection
-// and unbinds every tool of the server (C10).
+// and unbinds everything of the server (C10).
 func (r *Record) Edit(e Edit, op Operation, now time.Time) error {
 	s := &r.Server
 	if s.State == StateRetired {
@@ -175,6 +175,14 @@ func (r *Record) Edit(e Edit, op Operation, now time.Time) error {
 	}
 	for _, name := range sortedKeys(r.Bindings) {
 		r.unbind(name, ReasonTargetChanged)
+	}
+	for uri, b := range r.Resources {
+		r.changes.Resources[uri] = r.changes.Resources[uri] || b.Bound
+		b.Bound = false
+	}
+	for name, b := range r.Prompts {
+		r.changes.Prompts[name] = r.changes.Prompts[name] || b.Bound
+		b.Bound = false
 	}
 	if s.Review.Status == ReviewPending {
 		// What was asked about is no more; the discovery that follows asks anew.

@@ -40,6 +40,8 @@ func (g Registration) Check(inst Installation) error {
 	e := Errorf(ReasonInvalidArgument, "the registration is not valid")
 	if !ValidName(g.Name) {
 		e.WithField("name", "must be 1 to 63 of a-z, 0-9, '_' and '-', beginning and ending with a letter or digit")
+	} else if ValidServerID(g.Name) {
+		e.WithField("name", "has the form of a server id")
 	}
 	if g.Direction != DirectionConsumed && g.Direction != DirectionExposed {
 		e.WithField("direction", "must be consumed or exposed")

@@ -3,6 +3,7 @@ package workflows
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -112,6 +113,9 @@ func (c Client) Discover(ctx context.Context, name string, in activities.BeginDi
 }
 
 func (c Client) update(ctx context.Context, tenant, name, update, id string, in, out any) error {
+	if err := fits(in); err != nil {
+		return err
+	}
 	return c.patiently(ctx, func(ctx context.Context) error {
 		handle, err := c.Temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 			WorkflowID: ServerWorkflowID(tenant, name), UpdateID: id, UpdateName: update, Args: []any{in},
@@ -125,6 +129,22 @@ func (c Client) update(ctx context.Context, tenant, name, update, id string, in,
 		}
 		return err
 	})
+}
+
+// maxInput bounds the input of an update, in bytes: the engine refuses payloads
+// of 2 MB, and the activity gets the same again.
+const maxInput = 1_500_000
+
+func fits(in any) error {
+	raw, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	if len(raw) > maxInput {
+		return registry.Errorf(registry.ReasonBodyTooLarge, "the change has %d bytes, the limit is %d", len(raw), maxInput).
+			WithNext("approve in several parts: RequestReview opens the same digest again")
+	}
+	return nil
 }
 
 // closed is what a call for a server without an open workflow is told: the

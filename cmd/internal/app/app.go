@@ -72,6 +72,7 @@ func (a App) serve(ctx context.Context) error {
 		Auth:         a.Auth,
 		Installation: registry.Installation{AllowNoneExceptions: a.Config.AllowNoneAuthenticationExceptions},
 		Log:          a.Log,
+		Hosts:        a.hosts(),
 		Checks:       []api.Check{{Name: "temporal", Optional: true, Run: engine.Ping}},
 		DrainDelay:   a.Config.ShutdownDelay,
 	})
@@ -79,6 +80,20 @@ func (a App) serve(ctx context.Context) error {
 		return err
 	}
 	return api.Serve(ctx, a.Listener, handler)
+}
+
+// hosts are the names in the Host header that are served. When none are
+// configured an api on loopback answers to loopback's names only, so that no
+// web page can reach it by a name that is made to point here (threat B6); at
+// any other address whoever made it reachable decides.
+func (a App) hosts() []string {
+	if len(a.Config.Hosts) > 0 {
+		return a.Config.Hosts
+	}
+	if at, ok := a.Listener.Addr().(*net.TCPAddr); ok && at.IP.IsLoopback() {
+		return []string{"localhost", "127.0.0.1", "::1"}
+	}
+	return nil
 }
 
 // work starts the worker, which polls until the context is over. Meanwhile the

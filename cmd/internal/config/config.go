@@ -28,6 +28,7 @@ const Prefix = "COUNTERSIGN_"
 // each key and a test compares the two.
 type Config struct {
 	Listen   string   `koanf:"listen"`
+	Hosts    []string `koanf:"hosts"`
 	Database Database `koanf:"database"`
 	Temporal Temporal `koanf:"temporal"`
 	Auth     Auth     `koanf:"auth"`
@@ -118,7 +119,7 @@ func Load(base Config, path string, flags map[string]any) (Config, error) {
 		if !ok {
 			return "", nil // of the client, or not ours
 		}
-		if key == "outbound.allow_networks" {
+		if key == "outbound.allow_networks" || key == "hosts" {
 			return key, strings.Split(value, ",")
 		}
 		return key, value
