@@ -41,10 +41,11 @@ record: ## record the workflow histories that the replay tests read
 	go test -tags record ./worker -run=TestRecord -v
 
 .PHONY: lint
-lint: .cache/bin/golangci-lint .cache/bin/workflowcheck $(BUF) ## check style, determinism of workflows and protos
+lint: .cache/bin/golangci-lint .cache/bin/workflowcheck $(BUF) ## check style, determinism of workflows, protos and deployment files
 	golangci-lint run
 	workflowcheck ./workflows/...
 	go -C tools vet ./...
+	go -C tools/deploycheck run . ../..
 	cd proto && buf lint && buf format --diff --exit-code --path countersign
 
 .PHONY: generate
