@@ -49,7 +49,7 @@ func (s servers) DiscoverMcpCapabilities(ctx context.Context, req *pb.DiscoverMc
 	if err != nil {
 		return nil, err
 	}
-	if started.Replayed {
+	if started.Replayed || claimed != nil { // a workflow that knows the request just gives its answer again
 		setHeader(ctx, "Idempotent-Replayed", "true")
 	}
 	done, err := s.await(ctx, started, req)

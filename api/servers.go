@@ -130,7 +130,7 @@ func (s servers) RegisterMcpServer(ctx context.Context, req *pb.RegisterMcpServe
 	if err != nil {
 		return nil, err
 	}
-	if out.Replayed {
+	if out.Replayed || claimed != nil { // a workflow that knows the request just gives its answer again
 		setHeader(ctx, "Idempotent-Replayed", "true")
 	}
 	c := callOf(ctx)
