@@ -87,6 +87,14 @@ func (g Ruling) Decision(s *Server, op Operation, now time.Time) *Decision {
 	}
 }
 
+// about gives the digest that the ruling names, empty when it names none.
+func (g Ruling) about() string {
+	if g.Approval != nil {
+		return g.Approval.Digest
+	}
+	return g.Digest
+}
+
 // DecisionKey makes a decision's id from the operation, so that a repeated
 // activity writes the same row.
 func DecisionKey(serverID, operationID string) string {
@@ -98,9 +106,7 @@ func DecisionKey(serverID, operationID string) string {
 func (r *Record) Decide(g Ruling, op Operation, now time.Time) error {
 	err := r.decide(g, op, now)
 	if err != nil {
-		if g.Approval != nil {
-			g.Digest = g.Approval.Digest
-		}
+		g.Digest = g.about()
 		d := g.Decision(&r.Server, op, now)
 		d.Reason = ReasonOf(err)
 		r.changes.Decision = d
@@ -114,6 +120,10 @@ func (r *Record) decide(g Ruling, op Operation, now time.Time) error {
 		return Errorf(ReasonServerRetired, "server %s is retired", s.Name)
 	}
 	if err := CheckEtag(g.Etag, s.Version); err != nil {
+		// What became of the digest says more than that the version moved.
+		if told := r.current(g.about()); ReasonOf(told) == ReasonSuperseded || ReasonOf(told) == ReasonAlreadyDecided {
+			return told
+		}
 		return err
 	}
 	if len(g.Comment) > MaxReasonLength {
