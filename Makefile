@@ -22,7 +22,7 @@ run: ## run everything in one process, on this machine
 
 .PHONY: build
 build: ## build both programs into bin/
-	CGO_ENABLED=0 go build -ldflags='-s -w' -o bin/ ./cmd/countersign ./cmd/countersign-dev
+	go build -ldflags='-s -w' -o bin/ ./cmd/countersign ./cmd/countersign-dev
 
 .PHONY: test
 test: .cache/bin/gotestsum ## run the tests; starts a Postgres for them, and installs it if there is none
