@@ -166,15 +166,31 @@ func (c Client) patiently(ctx context.Context, call func(context.Context) error)
 			return nil
 		}
 		if !passing(err) {
-			return fromService(err)
+			return c.told(ctx, err)
 		}
 		select {
 		case <-ctx.Done():
-			return fromService(err)
+			return c.told(ctx, err)
 		case <-time.After(wait):
 			wait = min(2*wait, time.Second)
 		}
 	}
+}
+
+// told classifies what a call came back with. A call to an engine that is away
+// is repeated below us until its time is over, and then looks like a slow one;
+// so the engine is asked once more.
+func (c Client) told(ctx context.Context, err error) error {
+	err = fromService(err)
+	if err == nil || registry.CodeOf(err) != registry.CodeDeadline {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if gone := c.Ping(ctx); gone != nil {
+		return gone
+	}
+	return err
 }
 
 // passing says whether an error is over in a moment.
@@ -222,7 +238,7 @@ func (c Client) Test(ctx context.Context, in activities.TestInput) (activities.T
 	if err == nil {
 		err = run.Get(ctx, &report)
 	}
-	return report, fromService(err)
+	return report, c.told(ctx, err)
 }
 
 // Runs lists the workflow runs of a server, newest first. The engine's index
@@ -237,7 +253,7 @@ func (c Client) Runs(ctx context.Context, tenant, serverID string, size int, tok
 		Query: fmt.Sprintf("%s = '%s' AND %s = '%s'", AttributeTenant.GetName(), tenant, AttributeServer.GetName(), serverID),
 	})
 	if err != nil {
-		return nil, "", fromService(err)
+		return nil, "", c.told(ctx, err)
 	}
 	runs := make([]Run, 0, len(answer.GetExecutions()))
 	for _, e := range answer.GetExecutions() {
