@@ -10,6 +10,7 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "countersign/proto/countersign/registry/v1"
@@ -66,6 +67,12 @@ func registration(name, url string) *pb.RegisterMcpServerRequest {
 		Authentication:  pb.McpAuthentication_MCP_AUTHENTICATION_NONE_EXCEPTION,
 		ExceptionReason: "a test on loopback", GovernancePolicyRef: "default", ProtocolVersion: "2026-07-28",
 	}
+}
+
+func mask(fields ...string) *fieldmaskpb.FieldMask { return &fieldmaskpb.FieldMask{Paths: fields} }
+
+func patchURL(ref, url string) *pb.UpdateMcpServerRequest {
+	return &pb.UpdateMcpServerRequest{ServerId: ref, Server: &pb.ServerPatch{EndpointUrl: url}, UpdateMask: mask("endpoint_url")}
 }
 
 func (c caller) register(ctx context.Context, key, name, url string) (*pb.McpServer, error) {

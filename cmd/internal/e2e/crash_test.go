@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"countersign/failpoint"
 	"countersign/mcptest"
@@ -44,13 +43,13 @@ type crash struct {
 }
 
 // usual is what is done once to every server that goes the straight way.
-var usual = map[string]int{"register": 1, "begin_discovery": 1, "discovered": 1, "approve": 1, "retire": 1}
+var usual = map[string]int{"register": 1, "discovered": 1, "approve": 1, "retire": 1}
 
 // crashes has every point.
 var crashes = slices.Concat(
 	ways("register, again with the same key", register, activate, nil,
-		"register.begin", "register.before_commit", "register.after_commit", "begin_discovery.before_commit", "begin_discovery.after_commit",
-		"discovery.begin", "discovery.listed", "discovery.snapshot_saved", "discovered.before_commit", "discovered.after_commit"),
+		"register.begin", "register.before_commit", "register.after_commit", "discovery.begin", "discovery.listed", "discovery.snapshot_saved",
+		"discovered.before_commit", "discovered.after_commit"),
 	after(activate, ways("discover, again with the same key", discover, discover, map[string]int{"begin_discovery": 1, "discovered": 1},
 		"begin_discovery.before_commit", "begin_discovery.after_commit")),
 	ways("register what cannot be reached", registerClosed, rediscover, map[string]int{"begin_discovery": 1, "discovery_failed": 1},
@@ -380,7 +379,7 @@ func edit(ctx context.Context, c caller, s *story, field string, patch *pb.Serve
 	}
 	return c.again(ctx, s.name, seen, func(*pb.McpServer) error {
 		_, err := c.servers.UpdateMcpServer(ctx, &pb.UpdateMcpServerRequest{
-			ServerId: s.name, Server: patch, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{field}},
+			ServerId: s.name, Server: patch, UpdateMask: mask(field),
 		})
 		return err
 	})

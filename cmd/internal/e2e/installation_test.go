@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // installation is the product in separate processes around one database and
@@ -31,21 +30,9 @@ func (n node) url() string { return "http://" + n.listen }
 // The development process lends its Temporal.
 func newInstallation(t *testing.T, temporal *dev, database string, env ...string) *installation {
 	t.Helper()
-	i := &installation{
-		database: database, namespace: "installation-" + filepath.Base(t.TempDir()) + "-" + fmt.Sprint(time.Now().UnixNano()),
-		tokens: map[string]string{first: "canary-first-4f1b7c02d9e8", second: "canary-second-83aa06cbe71d"},
-	}
-	file := filepath.Join(t.TempDir(), "tokens.yaml")
-	var text strings.Builder
-	text.WriteString("tokens:\n")
-	for tenant, token := range i.tokens {
-		fmt.Fprintf(&text, "  - {token: %s, tenant: %s, subject: %s-admin, roles: [PlatformAdmin]}\n", token, tenant, tenant)
-	}
-	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	i := &installation{database: database, namespace: "countersign-e2e"}
 	i.env = append([]string{
-		"COUNTERSIGN_DATABASE_URL=" + database, "COUNTERSIGN_AUTH_TOKENS_FILE=" + file,
+		"COUNTERSIGN_DATABASE_URL=" + database, i.writeTokens(t),
 		"COUNTERSIGN_ALLOW_NONE_AUTHENTICATION_EXCEPTIONS=true", "COUNTERSIGN_OUTBOUND_ALLOW_NETWORKS=127.0.0.0/8",
 		"COUNTERSIGN_TEMPORAL_UI_URL=http://" + temporal.ui, "COUNTERSIGN_SHUTDOWN_DELAY=500ms",
 		// Temporal's own names.
@@ -55,6 +42,29 @@ func newInstallation(t *testing.T, temporal *dev, database string, env ...string
 	i.command(t, "made namespace "+i.namespace, "migrate", "temporal")
 	i.command(t, "nothing to do", "migrate", "temporal")
 	return i
+}
+
+// writeTokens makes an administrator of the platform for both tenants, and
+// gives the setting that names the file.
+func (i *installation) writeTokens(t *testing.T) (setting string) {
+	t.Helper()
+	i.tokens = map[string]string{first: "canary-first-4f1b7c02d9e8", second: "canary-second-83aa06cbe71d"}
+	var text strings.Builder
+	text.WriteString("tokens:\n")
+	for tenant, token := range i.tokens {
+		fmt.Fprintf(&text, "  - {token: %s, tenant: %s, subject: %s-admin, roles: [PlatformAdmin]}\n", token, tenant, tenant)
+	}
+	return "COUNTERSIGN_AUTH_TOKENS_FILE=" + write(t, text.String())
+}
+
+// write makes a file and gives its path.
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // command runs a command that must succeed and say something.
@@ -110,9 +120,3 @@ func (n *node) readyz(t *testing.T, want int) error {
 
 // caller is a tenant's administrator of the platform at one api.
 func (i *installation) caller(n node, tenant string) caller { return call(n.url(), i.tokens[tenant]) }
-
-// engine is the installation's Temporal namespace.
-func (i *installation) engine(t *testing.T, temporal *dev) engine {
-	t.Helper()
-	return dial(t, temporal.temporal, i.namespace)
-}

@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -185,9 +186,7 @@ func (d *dev) checkRuns(t *testing.T, c terminal) {
 			t.Errorf("run %s links to %q, not %q", workflow, url, want)
 		}
 		for _, at := range []string{url, "http://" + d.ui + "/api/v1/namespaces/default/workflows/" + strings.ReplaceAll(workflow, "/", "%2F") + "?execution.runId=" + id} {
-			if status := fetch(t, at); status != http.StatusOK {
-				t.Errorf("%s: %d", at, status)
-			}
+			get(t, at, http.StatusOK)
 		}
 	}
 	if diff := cmp.Diff([]string{"Server Running", "Discovery Completed"}, kinds); diff != "" {
@@ -198,7 +197,8 @@ func (d *dev) checkRuns(t *testing.T, c terminal) {
 	}
 }
 
-func fetch(t *testing.T, url string) (status int) {
+// fetch gets a page without a token.
+func fetch(t *testing.T, url string) (status int, body []byte) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -209,5 +209,8 @@ func fetch(t *testing.T, url string) (status int) {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	return response.StatusCode
+	if body, err = io.ReadAll(response.Body); err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, body
 }
