@@ -13,8 +13,10 @@ var (
 	// committing is a transaction of our own database. It is retried for as
 	// long as it takes: an update must not end in an error that a repeat with
 	// the same id would only be told again.
+	// Its timeout is also how long a change waits when its worker dies in the
+	// middle of it.
 	committing = workflow.ActivityOptions{
-		StartToCloseTimeout: 30 * time.Second,
+		StartToCloseTimeout: 15 * time.Second,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: 100 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second,
 		},

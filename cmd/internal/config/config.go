@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
 	"time"
 
@@ -180,10 +179,4 @@ func (c Config) Networks() ([]netip.Prefix, error) {
 		out = append(out, p)
 	}
 	return out, nil
-}
-
-// Exists says whether a file is there.
-func Exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
