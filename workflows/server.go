@@ -153,7 +153,7 @@ func (s *server) show(ctx workflow.Context) {
 	}
 	known := s.shown
 	s.shown = v.State
-	if known == "" && v.State == registry.StateRegistered {
+	if known == "" && v.State == registry.StateRegistered && workflow.GetInfo(ctx).ContinuedExecutionRunID == "" {
 		return // as the start set them
 	}
 	err := workflow.UpsertTypedSearchAttributes(ctx,
