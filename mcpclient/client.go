@@ -28,8 +28,9 @@ type Client struct {
 // The eras of the protocol, as callers keep them per server. The empty string
 // means that nothing is known.
 const (
-	EraModern = "modern" // server/discover, 2026-07-28 and later
-	EraLegacy = "legacy" // initialize, 2025-11-25 and older
+	EraModern = "modern"     // server/discover, 2026-07-28 and later
+	EraLegacy = "legacy"     // initialize, 2025-11-25 and older
+	EraSSE    = "legacy-sse" // initialize over HTTP+SSE, the transport of 2024-11-05
 )
 
 // modernVersion is the first revision without initialize, legacyVersion the
@@ -39,7 +40,7 @@ const (
 	legacyVersion = "2025-11-25"
 )
 
-// EraOf gives the era of a protocol revision.
+// EraOf gives the era of a protocol revision, whatever the transport.
 func EraOf(protocolVersion string) string {
 	switch {
 	case protocolVersion == "":
@@ -97,6 +98,7 @@ func (c *Client) Probe(ctx context.Context, target registry.Target, era string) 
 
 // visit is one call's meeting with one server.
 type visit struct {
+	guard  *outbound.Guard
 	target registry.Target
 	limits registry.Limits
 	http   *http.Client // of this visit only; its total of bytes is the visit's
@@ -116,21 +118,28 @@ func (c *Client) visit(target registry.Target, progress func(string)) (*visit, e
 	if err := registry.CheckDialAddress(target.DialAddress); err != nil {
 		return nil, err
 	}
-	limits := c.Limits()
 	name, version := cmp.Or(c.Name, "countersign"), cmp.Or(c.Version, "0")
-	return &visit{
+	v := &visit{
+		guard:  c.Guard,
 		target: target,
-		limits: limits,
-		http: c.Guard.Client(outbound.ClientOptions{
-			DialAddress:    target.DialAddress,
-			ConnectTimeout: min(limits.Connect, 5*time.Second),
-			ResponseBytes:  limits.PageBytes,
-			TotalBytes:     limits.TotalBytes,
-		}),
-		self:  &mcp.Implementation{Name: name, Version: version},
-		agent: name + "/" + version,
-		diary: newDiary(progress),
-	}, nil
+		limits: c.Limits(),
+		self:   &mcp.Implementation{Name: name, Version: version},
+		agent:  name + "/" + version,
+		diary:  newDiary(progress),
+	}
+	v.http = v.client(v.limits.PageBytes)
+	return v, nil
+}
+
+// client gives an HTTP client for the target, with connections and a total of
+// bytes of its own, and a limit on one response.
+func (v *visit) client(responseBytes int64) *http.Client {
+	return v.guard.Client(outbound.ClientOptions{
+		DialAddress:    v.target.DialAddress,
+		ConnectTimeout: min(v.limits.Connect, 5*time.Second),
+		ResponseBytes:  responseBytes,
+		TotalBytes:     v.limits.TotalBytes,
+	})
 }
 
 // meet shakes hands, reads the lists and says goodbye. The surface is good only
@@ -142,7 +151,7 @@ func (v *visit) meet(ctx context.Context, era string, all bool) (registry.Surfac
 		return registry.Surface{}, v.verdict(ctx, fault)
 	}
 	defer s.close()
-	v.diary.met(s.surface.ProtocolVersion)
+	v.diary.met(s.surface.ProtocolVersion, s.era)
 	lists, cancel := context.WithTimeout(ctx, v.limits.Lists)
 	defer cancel()
 	if fault := v.readLists(lists, s, all); fault != nil {

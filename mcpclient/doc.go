@@ -11,6 +11,10 @@
 // server decides only which era is tried first and for how long, so a server
 // that changed its era is found without anybody's help.
 //
+// Where streamable HTTP is refused with 400, 404 or 405, HTTP+SSE (2024-11-05)
+// is tried by means of our own. The endpoint that such a server names must be of
+// the same scheme, host and port; nothing is sent elsewhere.
+//
 // # Lists
 //
 // Pages are asked for by requests of our own, in the session that the SDK made,
@@ -24,7 +28,7 @@
 //
 // # What never happens
 //
-// No redirect is followed, no GET stream is opened, no credential is invented,
+// No redirect is followed, no GET stream of streamable HTTP is opened, no credential is invented,
 // nothing that a server names (metadata, icons, schemas) is fetched. Every call
 // ends within its limits; when it returns, its goroutines and connections are
 // gone and the server was told that its session is over.

@@ -13,6 +13,7 @@ import (
 // server may keep the stream open behind its answer.
 type events struct {
 	r       *bufio.Reader
+	limit   int // on one event, in bytes; 0 where the reader has one of its own
 	line    []byte
 	afterCR bool
 	started bool
@@ -21,16 +22,29 @@ type events struct {
 
 func newEvents(r io.Reader) *events { return &events{r: bufio.NewReaderSize(r, 16<<10)} }
 
+// errLongEvent is an event beyond its limit.
+var errLongEvent = errors.New("an event is longer than the limit")
+
 // next gives the data of the next event that can hold a message. An event that
 // the end of the stream cuts short counts, as servers forget the last line.
 func (e *events) next() ([]byte, error) {
-	var data []byte
-	name, some := "", false
+	for {
+		// Other names are not messages.
+		if name, data, err := e.event(); err != nil || name == "" || name == "message" {
+			return data, err
+		}
+	}
+}
+
+// event gives the next event that has data, with its name. A priming event has
+// an id and no data.
+func (e *events) event() (name string, data []byte, err error) {
+	some := false
 	for {
 		line, err := e.readLine()
 		ended := errors.Is(err, io.EOF)
 		if err != nil && !ended {
-			return nil, err
+			return "", nil, err
 		}
 		field, value, _ := bytes.Cut(line, []byte(":"))
 		value = bytes.TrimPrefix(value, []byte(" "))
@@ -40,20 +54,22 @@ func (e *events) next() ([]byte, error) {
 				data = append(data, '\n')
 			}
 			data, some = append(data, value...), true
+			if e.limit > 0 && len(data) > e.limit {
+				return "", nil, errLongEvent
+			}
 		case len(line) > 0 && string(field) == "event":
 			name = string(value)
 		}
 		if len(line) > 0 && !ended {
 			continue
 		}
-		// A priming event has an id and no data; other names are not messages.
-		if some && len(data) > 0 && (name == "" || name == "message") {
-			return data, nil
+		if some && len(data) > 0 {
+			return name, data, nil
 		}
 		if ended {
-			return nil, io.EOF
+			return "", nil, io.EOF
 		}
-		data, name, some = nil, "", false
+		name, data, some = "", nil, false
 	}
 }
 
@@ -63,6 +79,9 @@ func (e *events) readLine() ([]byte, error) {
 	for {
 		if _, err := e.r.Peek(1); err != nil {
 			return e.line, err
+		}
+		if e.limit > 0 && len(e.line) > e.limit+len("data: ") {
+			return nil, errLongEvent
 		}
 		ready, _ := e.r.Peek(e.r.Buffered())
 		if e.afterCR && ready[0] == '\n' {

@@ -31,6 +31,7 @@ type failure struct {
 	final   bool // the other handshake would meet the same
 	unknown bool // the server answers, and does not know this handshake
 	late    bool // no answer within the attempt's own time
+	older   bool // the endpoint takes no such POST, so it may be one of HTTP+SSE
 }
 
 // attempt is one handshake to try, and for how long; 0 is all that is left.
@@ -47,32 +48,44 @@ func plan(known string, whole time.Duration) []attempt {
 		return []attempt{{EraModern, whole * 2 / 3}, {EraLegacy, 0}}
 	case EraLegacy:
 		return []attempt{{EraLegacy, whole * 2 / 3}, {EraModern, 0}}
+	case EraSSE:
+		return []attempt{{EraSSE, whole / 2}, {EraModern, min(quickTry, whole/4)}, {EraLegacy, 0}}
 	}
 	return []attempt{{EraModern, min(quickTry, whole/3)}, {EraLegacy, 0}}
 }
 
 // handshake tries the eras until one works.
 func (v *visit) handshake(parent context.Context, known string) (*session, *registry.Error) {
-	ctx, cancel := context.WithTimeout(parent, v.limits.Connect)
+	whole := v.limits.Connect
+	ctx, cancel := context.WithTimeout(parent, whole)
 	defer cancel()
 	var first, last *failure
 	hurried := false // the modern handshake was given up for its time alone
-	tries := plan(known, v.limits.Connect)
+	older := false   // HTTP+SSE was not tried, and may be what is spoken
+	tries := plan(known, whole)
 	for i := 0; i < len(tries); i++ {
+		era := tries[i].era
 		s, f := v.try(ctx, tries[i])
 		if f == nil {
 			return s, nil
 		}
-		last = f
 		if first == nil {
 			first = f
 		}
-		hurried = hurried || f.late && tries[i].era == EraModern
+		if last == nil || era != EraSSE || !f.unknown {
+			last = f // that a server does not speak HTTP+SSE either is no news
+		}
+		hurried = hurried || f.late && era == EraModern
+		older = (older || f.older) && known != EraSSE
 		if f.final || ctx.Err() != nil {
 			break
 		}
-		if i == len(tries)-1 && hurried && f.unknown {
+		switch {
+		case i < len(tries)-1:
+		case hurried && f.unknown && era != EraSSE:
 			tries, hurried = append(tries, attempt{EraModern, 0}), false
+		case older && era != EraSSE:
+			tries = append(tries, attempt{EraSSE, whole / 2})
 		}
 	}
 	fault := last.fault
@@ -103,6 +116,10 @@ func (v *visit) try(parent context.Context, a attempt) (*session, *failure) {
 		ctx, cancel = context.WithTimeout(parent, a.time)
 	}
 	defer cancel()
+	switch {
+	case a.era == EraSSE:
+		return v.trySSE(ctx, parent, a)
+	}
 	method, version := methodInitialize, legacyVersion
 	if a.era == EraModern {
 		method, version = methodDiscover, modernVersion
@@ -164,6 +181,7 @@ func (v *visit) failed(ctx context.Context, r *reply, era string, allowed time.D
 		return &failure{
 			fault: fault, final: isFinal(r.status) || fault.Reason == registry.ReasonTooLarge,
 			unknown: r.opening && fault.Reason == registry.ReasonNotMCP,
+			older:   r.opening && (r.status == 400 || r.status == 404 || r.status == 405),
 		}
 	}
 	if m.fault != nil {
@@ -259,5 +277,7 @@ func timeout(r *reply, budget time.Duration) *registry.Error {
 	default:
 		fault = r.facts(registry.Errorf(registry.ReasonTimeout, "the server began to answer the handshake and did not finish within %s", budget))
 	}
-	return fault.With("limit_seconds", strconv.FormatFloat(budget.Seconds(), 'f', -1, 64))
+	return fault.With("limit_seconds", seconds(budget))
 }
+
+func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }

@@ -51,8 +51,8 @@ func TestAHandshakeFailsWithAReason(t *testing.T) {
 		{name: "500", fault: mcptest.Status(500, nil, "oops"), want: registry.ReasonUnreachable, calls: 2, facts: map[string]string{"status": "500", "excerpt": "oops"}},
 		{name: "503", fault: mcptest.Status(503, http.Header{"Retry-After": {"7"}}, ""), want: registry.ReasonUnreachable, calls: 1, facts: map[string]string{"status": "503", "retry_after_seconds": "7"}},
 		{name: "503 with an error object", fault: mcptest.Error(503, -32000, "overloaded", ""), want: registry.ReasonUnreachable, calls: 1},
-		{name: "404", fault: mcptest.Status(404, nil, "404 page not found"), want: registry.ReasonNotMCP, calls: 2, facts: map[string]string{"status": "404", "excerpt": "404 page not found"}},
-		{name: "405", fault: mcptest.Status(405, nil, ""), want: registry.ReasonNotMCP, calls: 2},
+		{name: "404", fault: mcptest.Status(404, nil, "404 page not found"), want: registry.ReasonNotMCP, calls: 3, facts: map[string]string{"status": "404", "excerpt": "404 page not found"}},
+		{name: "405", fault: mcptest.Status(405, nil, ""), want: registry.ReasonNotMCP, calls: 3},
 		{name: "a login page", fault: login, want: registry.ReasonNotMCP, calls: 2, facts: map[string]string{
 			"content_type": "text/html; charset=utf-8", "excerpt": `<html>\x1b[2J<body>Sign in</body></html>`,
 		}},

@@ -17,9 +17,10 @@ type Report struct {
 	Steps           []Step
 }
 
-// Step is one step: "connect" (name look-up, connection and TLS),
-// "server/discover" or "initialize", or one page of a list by its method. A
-// first handshake of the wrong era is a failed step of a good report.
+// Step is one step: "connect" (name look-up, connection and TLS), "start" (of a
+// process), "sse" (the event stream of HTTP+SSE), "server/discover" or
+// "initialize", or one page of a list by its method. A first handshake of the
+// wrong era is a failed step of a good report.
 type Step struct {
 	Name     string
 	OK       bool
@@ -86,10 +87,10 @@ func (d *diary) add(s Step) {
 }
 
 // met notes the protocol that both sides settled on.
-func (d *diary) met(version string) {
+func (d *diary) met(version, era string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.book.ProtocolVersion, d.book.Era = version, EraOf(version)
+	d.book.ProtocolVersion, d.book.Era = version, era
 	for i := range d.book.Steps {
 		if s := &d.book.Steps[i]; s.OK && (s.Name == methodDiscover || s.Name == methodInitialize) {
 			s.Detail = "protocol " + version

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -26,6 +27,7 @@ const errorBytes = 64 << 10
 // session is a server that has shaken hands, by whatever transport.
 type session struct {
 	surface registry.Surface // what the handshake told: everything but the lists
+	era     string           // to be remembered
 	// call makes one request and gives the answer and its size.
 	call func(ctx context.Context, method string, params map[string]any) (message, int64, *registry.Error)
 	// close ends the session within the time of a goodbye.
@@ -56,6 +58,7 @@ func (v *visit) session(w *wire, peer *mcp.ClientSession, end func()) (*session,
 	h := &httpSession{visit: v, version: version, id: peer.ID()}
 	return &session{
 		surface: told,
+		era:     EraOf(version),
 		call:    h.call,
 		close: func() {
 			// The SDK says goodbye with a context of its own.
@@ -67,19 +70,25 @@ func (v *visit) session(w *wire, peer *mcp.ClientSession, end func()) (*session,
 	}, nil
 }
 
-// told reads the result of the handshake.
+// told reads the result of the handshake from its reply.
 func (v *visit) told(r *reply, version string) (registry.Surface, *registry.Error) {
-	wrong := func(format string, args ...any) *registry.Error {
-		return registry.Errorf(registry.ReasonProtocolError, "the answer to the handshake is wrong: "+format, args...)
-	}
-	s := registry.Surface{ProtocolVersion: version}
 	if r == nil {
-		return s, wrong("there is none")
+		return registry.Surface{}, wrongHandshake("there is none")
 	}
 	m, fault := r.answer()
 	if fault != nil {
-		return s, fault
+		return registry.Surface{}, fault
 	}
+	return v.read(m, version)
+}
+
+func wrongHandshake(format string, args ...any) *registry.Error {
+	return registry.Errorf(registry.ReasonProtocolError, "the answer to the handshake is wrong: "+format, args...)
+}
+
+// read reads the result of the handshake.
+func (v *visit) read(m message, version string) (registry.Surface, *registry.Error) {
+	wrong, s := wrongHandshake, registry.Surface{ProtocolVersion: version}
 	fields, err := members(m.result, "capabilities", "instructions", "serverInfo", "_meta")
 	if err != nil {
 		return s, wrong("%w", err)
@@ -205,22 +214,7 @@ func (h *head) Write(p []byte) (int, error) {
 }
 
 func (h *httpSession) request(ctx context.Context, id int64, method string, params map[string]any) (*http.Request, error) {
-	modern := EraOf(h.version) == EraModern
-	if modern {
-		if params == nil {
-			params = map[string]any{}
-		}
-		params["_meta"] = map[string]any{
-			"io.modelcontextprotocol/protocolVersion":    h.version,
-			"io.modelcontextprotocol/clientInfo":         h.visit.self,
-			"io.modelcontextprotocol/clientCapabilities": struct{}{},
-		}
-	}
-	call := map[string]any{"jsonrpc": "2.0", "id": id, "method": method}
-	if params != nil {
-		call["params"] = params
-	}
-	body, err := json.Marshal(call)
+	body, err := h.visit.request(id, method, params, h.version)
 	if err != nil {
 		return nil, err
 	}
@@ -232,11 +226,31 @@ func (h *httpSession) request(ctx context.Context, id int64, method string, para
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	req.Header.Set("User-Agent", h.visit.agent)
 	req.Header.Set("Mcp-Protocol-Version", h.version)
-	if modern {
+	if EraOf(h.version) == EraModern {
 		req.Header.Set("Mcp-Method", method)
 	}
 	if h.id != "" {
 		req.Header.Set("Mcp-Session-Id", h.id)
 	}
 	return req, nil
+}
+
+// request is one JSON-RPC request as a revision of the protocol wants it.
+func (v *visit) request(id int64, method string, params map[string]any, version string) ([]byte, error) {
+	if EraOf(version) == EraModern {
+		params = maps.Clone(params)
+		if params == nil {
+			params = map[string]any{}
+		}
+		params["_meta"] = map[string]any{
+			"io.modelcontextprotocol/protocolVersion":    version,
+			"io.modelcontextprotocol/clientInfo":         v.self,
+			"io.modelcontextprotocol/clientCapabilities": struct{}{},
+		}
+	}
+	call := map[string]any{"jsonrpc": "2.0", "id": id, "method": method}
+	if params != nil {
+		call["params"] = params
+	}
+	return json.Marshal(call)
 }
