@@ -69,7 +69,8 @@ type ProbeResult struct {
 // block.
 //
 // It takes at most Limits.Connect for the handshake, Limits.Lists for all lists
-// together and 5 s for the goodbye. A surface comes whole or not at all.
+// together and 5 s for the goodbye. A surface comes whole or not at all. When the
+// server wants credentials, at most 5 s more go into what it says about them.
 func (c *Client) Discover(ctx context.Context, target registry.Target, era string, progress func(step string)) (registry.Surface, Report, error) {
 	v, err := c.visit(target, progress)
 	if err != nil {
@@ -79,11 +80,15 @@ func (c *Client) Discover(ctx context.Context, target registry.Target, era strin
 	if err != nil {
 		surface = registry.Surface{}
 	}
+	if e, known := registry.AsError(err); known && e.Reason == registry.ReasonAuthRequired && v.target.URL != "" {
+		v.describe(ctx, e)
+	}
 	return surface, v.diary.report(), err
 }
 
 // Probe shakes hands and reads the tools list, as a look at a server's health
-// and drift. Bounds are those of [Client.Discover].
+// and drift. Bounds are those of [Client.Discover], but nothing is asked about
+// credentials.
 func (c *Client) Probe(ctx context.Context, target registry.Target, era string) (ProbeResult, error) {
 	v, err := c.visit(target, nil)
 	if err != nil {

@@ -28,10 +28,12 @@
 //
 // # What never happens
 //
-// No redirect is followed, no GET stream of streamable HTTP is opened, no credential is invented,
-// nothing that a server names (metadata, icons, schemas) is fetched. Every call
-// ends within its limits; when it returns, its goroutines and connections are
-// gone and the server was told that its session is over.
+// No redirect is followed, no GET stream of streamable HTTP is opened, no
+// credential is invented, nothing that a server names (icons, schemas) is
+// fetched, but for one thing: what a server that wants credentials says about
+// itself (RFC 9728), at its own origin, without credentials. Every call ends
+// within its limits; when it returns, its goroutines, connections and processes
+// are gone and the server was told that its session is over.
 //
 // # Errors
 //

@@ -34,11 +34,11 @@ func TestAHandshakeFailsWithAReason(t *testing.T) {
 		// waits is set where only the deadline can end it.
 		waits bool
 	}{
-		{name: "401", fault: mcptest.Status(401, challenge, ""), want: registry.ReasonAuthRequired, calls: 1, facts: map[string]string{
+		{name: "401", fault: mcptest.Status(401, challenge, ""), want: registry.ReasonAuthRequired, calls: 3, facts: map[string]string{
 			"status": "401", "scheme": "bearer", "resource_metadata": "https://as.example/.well-known/oauth-protected-resource", "scope": "mcp:read", "error": "invalid_token", "phase": "handshake",
 		}},
-		{name: "401 without a challenge", fault: mcptest.Status(401, nil, "no"), want: registry.ReasonAuthRequired, calls: 1, facts: map[string]string{"excerpt": "no", "scope": ""}},
-		{name: "401 with a garbled challenge", fault: mcptest.Status(401, http.Header{"WWW-Authenticate": {`Bearer scope="a, ,=,`}}, ""), want: registry.ReasonAuthRequired, calls: 1},
+		{name: "401 without a challenge", fault: mcptest.Status(401, nil, "no"), want: registry.ReasonAuthRequired, calls: 3, facts: map[string]string{"excerpt": "no", "scope": ""}},
+		{name: "401 with a garbled challenge", fault: mcptest.Status(401, http.Header{"WWW-Authenticate": {`Bearer scope="a, ,=,`}}, ""), want: registry.ReasonAuthRequired, calls: 3},
 		{
 			name: "403", fault: mcptest.Status(403, http.Header{"WWW-Authenticate": {`Bearer error="insufficient_scope", scope="more"`}}, ""), want: registry.ReasonForbidden, calls: 2,
 			facts: map[string]string{"error": "insufficient_scope", "scope": "more"},

@@ -128,8 +128,7 @@ func (r *reply) rpcError() bool {
 	return err == nil && m.fault != nil
 }
 
-// challenge notes what the server says about credentials. Nothing of it is
-// fetched here.
+// challenge notes what the server says about credentials.
 func (r *reply) challenge(e *registry.Error) *registry.Error {
 	challenges, err := oauthex.ParseWWWAuthenticate(r.header.Values("WWW-Authenticate"))
 	if err != nil {
@@ -138,7 +137,7 @@ func (r *reply) challenge(e *registry.Error) *registry.Error {
 	for _, c := range challenges {
 		for _, param := range []string{"resource_metadata", "scope", "error"} {
 			if value := c.Params[param]; value != "" && e.Fact(param) == "" {
-				e.With(param, outbound.Excerpt(value, excerptBytes))
+				e.With(param, outbound.Excerpt(value, urlBytes))
 			}
 		}
 		if e.Fact("scheme") == "" {
@@ -152,8 +151,8 @@ func (r *reply) redirect() *registry.Error {
 	location := r.header.Get("Location")
 	e := registry.Errorf(registry.ReasonRedirected, "the server points elsewhere (%d); redirects are not followed", r.status)
 	if location != "" {
-		e = e.With("location", outbound.Excerpt(location, 400)).
-			WithNext("if %s is the server, register that address", outbound.Excerpt(location, 400))
+		e = e.With("location", outbound.Excerpt(location, urlBytes)).
+			WithNext("if %s is the server, register that address", outbound.Excerpt(location, urlBytes))
 	}
 	if u, err := url.Parse(location); err != nil || u.User != nil {
 		e.Facts, e.Next = nil, "" // it cannot be read, or holds a password
