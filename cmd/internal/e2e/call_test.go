@@ -176,27 +176,27 @@ func bring(t *testing.T, c caller, name, url string, to pb.McpServerState) *pb.M
 }
 
 func (c caller) bring(ctx context.Context, name, url string, to pb.McpServerState) (s *pb.McpServer, err error) {
-	key := "key of " + name
 	err = eventually(ctx, func() (err error) {
-		s, err = c.register(ctx, key, name, url)
+		s, err = c.register(ctx, "key of "+name, name, url)
 		if err != nil && !passing(err) {
 			return final{err}
 		}
 		return err
 	})
+	id := s.GetServerId()
 	if err == nil && to != registered {
-		err = eventually(ctx, func() (err error) {
-			s, err = c.in(ctx, s.GetServerId(), verified)
+		err = eventually(ctx, func() error {
+			_, err := c.in(ctx, id, verified)
 			return err
 		})
 	}
 	if err == nil && to != registered && to != verified {
-		err = c.activate(ctx, s.GetServerId())
+		err = c.activate(ctx, id)
 	}
-	if err == nil {
-		s, err = c.get(ctx, s.GetServerId())
+	if err != nil {
+		return s, err
 	}
-	return s, err
+	return c.get(ctx, id)
 }
 
 // activate approves until the server is active, as somebody would who does not

@@ -24,7 +24,7 @@ type node struct {
 	listen string // of an api
 }
 
-func (n node) url() string { return "http://" + n.listen }
+func (n *node) url() string { return "http://" + n.listen }
 
 // newInstallation makes a namespace that was not there before, and the tables.
 // The development process lends its Temporal.

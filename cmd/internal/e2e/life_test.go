@@ -34,7 +34,9 @@ func TestALifeWithTheClient(t *testing.T) {
 		t.Errorf("the server is %s, and %d tools are callable", demo.GetState(), demo.GetCounts().GetCallableTools())
 	}
 	var description struct {
-		Capabilities struct{ Tools []struct{ Name string } }
+		Capabilities struct {
+			Tools []json.RawMessage `json:"tools"`
+		} `json:"capabilities"`
 	}
 	if err := json.Unmarshal(admin.json(t, "server", "describe", "demo"), &description); err != nil || len(description.Capabilities.Tools) != 3 {
 		t.Errorf("describe shows %d tools: %v", len(description.Capabilities.Tools), err)

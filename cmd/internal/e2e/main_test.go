@@ -51,7 +51,7 @@ func build(dir string) error {
 	args := []string{"build", "-tags", "failpoints", "-ldflags=-s -w", "-o", dir, "./cmd/countersign", "./cmd/countersign-dev"}
 	fmt.Println("go", strings.Join(args, " "))
 	begin := time.Now()
-	command := exec.Command("go", args...) //nolint:noctx // nothing of it is a caller's
+	command := exec.Command("go", args...)
 	command.Dir, command.Stdout, command.Stderr = root, os.Stdout, os.Stderr
 	err := command.Run()
 	fmt.Printf("took %.0f s\n", time.Since(begin).Seconds())

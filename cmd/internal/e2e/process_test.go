@@ -98,7 +98,7 @@ type process struct {
 func launch(t *testing.T, program string, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{ended: make(chan struct{})}
-	p.cmd = exec.Command(filepath.Join(programs, program), args...) //nolint:noctx // it ends with the test
+	p.cmd = exec.Command(filepath.Join(programs, program), args...)
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, env...)
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = t.TempDir(), &p.out, &p.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -205,7 +205,7 @@ const firstPort, lastPort = 10000, 20000
 
 var ports atomic.Uint32
 
-func init() { ports.Store(rand.Uint32N(lastPort - firstPort)) } //nolint:gochecknoinits,gosec // a port is no secret
+func init() { ports.Store(rand.Uint32N(lastPort - firstPort)) } //nolint:gochecknoinits // where to begin is no test's choice
 
 // address gives a free host:port.
 func address(t *testing.T) string {
@@ -213,7 +213,7 @@ func address(t *testing.T) string {
 	for range lastPort - firstPort {
 		port := firstPort + int(ports.Add(1)%(lastPort-firstPort))
 		at := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		if l, err := net.Listen("tcp", at); err == nil { //nolint:noctx // closed at once
+		if l, err := net.Listen("tcp", at); err == nil {
 			_ = l.Close()
 			return at
 		}

@@ -154,11 +154,11 @@ func checkSweeps(t *testing.T, i *installation, workers []node, c caller, name s
 func checkReadiness(t *testing.T, api node) {
 	t.Helper()
 	var ready struct {
-		Status string
+		Status string `json:"status"`
 		Checks []struct {
-			Name string
-			OK   bool
-		}
+			Name string `json:"name"`
+			OK   bool   `json:"ok"`
+		} `json:"checks"`
 	}
 	raw := get(t, api.url()+"/readyz?verbose", http.StatusOK)
 	if err := json.Unmarshal(raw, &ready); err != nil || ready.Status != "ready" || len(ready.Checks) != 3 {
