@@ -58,7 +58,10 @@ func (a *Activities) Discover(ctx context.Context, in DiscoverInput) (ServerOutp
 		return ServerOutput{}, err
 	}
 	counts := applied.Server.Discovery.Counts
-	a.log(ctx, "discovered", &applied.Server, slog.Int("tools", counts.Total), slog.Int("new", counts.New),
+	if applied.Server.SnapshotDigest != snapshot.Digest {
+		counts = registry.Counts{} // a look that is not believed yet counts nothing
+	}
+	a.log(ctx, "discovered", &applied.Server, slog.Int("tools", len(surface.Tools)), slog.Int("new", counts.New),
 		slog.Int("changed", counts.Changed), slog.Int("unavailable", counts.Unavailable), slog.String("protocol", surface.ProtocolVersion))
 	return ServerOutput{applied.Server}, nil
 }

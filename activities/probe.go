@@ -118,6 +118,7 @@ func (a *Activities) probeOne(ctx context.Context, t db.ProbeTarget, window time
 	if err != nil {
 		p.Outcome, p.Reason, p.Message = outcomeOf(err)
 	}
+	p.Since = p.Standing(t.LastProbe)
 	return p
 }
 

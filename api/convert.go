@@ -101,7 +101,7 @@ func serverOut(v *db.ServerView) *pb.McpServer {
 		ServerId: s.ServerID, TenantId: s.TenantID, Name: s.Name, Direction: directions[s.Direction], Transport: transports[s.Transport],
 		EndpointRef: s.EndpointRef, CommandRef: s.CommandRef, Authentication: authentications[s.Authentication],
 		GovernancePolicyRef: s.GovernancePolicyRef, ProtocolVersion: text(s.ProtocolVersion), State: states[s.State],
-		ReleaseId: s.ReleaseID, LastHandshakeAt: moment(s.LastHandshakeAt), Version: s.Version, Etag: s.Etag(),
+		ReleaseId: s.ReleaseID, LastHandshakeAt: moment(registry.LastHandshake(s, v.LastProbe)), Version: s.Version, Etag: s.Etag(),
 		ProviderId: s.ProviderID, Description: s.Description, Owner: s.Owner, Labels: s.Labels, ProductVersion: s.ProductVersion,
 		EndpointUrl: v.Connection.URL, DialAddress: v.Connection.DialAddress,
 		Causes: strs(s.Causes), Health: healthOut(registry.HealthOf(s, v.LastProbe)), Review: reviewOut(&s.Review),
@@ -320,11 +320,11 @@ func editIn(req *pb.UpdateMcpServerRequest) (registry.Edit, error) {
 		case "dial_address":
 			e.DialAddress = new(p.GetDialAddress())
 		default:
-			bad.WithField("update_mask", "%q is not a field that can be changed", path)
+			bad.WithField("update_mask", "%q is not a field that can be changed; there are %s", path, strings.Join(changeable(), ", "))
 		}
 	}
 	if len(req.GetUpdateMask().GetPaths()) == 0 {
-		bad.WithField("update_mask", "names no field")
+		bad.WithField("update_mask", "names no field; there are %s", strings.Join(changeable(), ", "))
 	}
 	if len(bad.Fields) > 0 {
 		return registry.Edit{}, bad

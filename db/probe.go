@@ -23,7 +23,8 @@ func (d *DB) System() *SystemStore { return &SystemStore{d} }
 type ProbeTarget struct {
 	Server     registry.Server
 	Connection registry.Connection
-	Era        string // how it shakes hands; empty: not known yet
+	Era        string          // how it shakes hands; empty: not known yet
+	LastProbe  *registry.Probe // nil: never probed
 }
 
 // ProbePage gives the servers that are probed, active and degraded ones (R140,
@@ -45,7 +46,7 @@ func (y *SystemStore) ProbePage(ctx context.Context, after string, limit int) (t
 		rows, next = cut(page, rows, func(row *standing) cursor { return cursor{row.Server.TenantID, row.Server.ServerID} })
 		targets = make([]ProbeTarget, len(rows))
 		for i, row := range rows {
-			targets[i] = ProbeTarget{Server: row.Server, Era: row.Era}
+			targets[i] = ProbeTarget{Server: row.Server, Era: row.Era, LastProbe: row.Probe}
 			if row.Connection != nil {
 				targets[i].Connection = *row.Connection
 			}
@@ -69,7 +70,7 @@ func (y *SystemStore) RecordProbes(ctx context.Context, probes []registry.Probe)
 		ids, windows := make([]string, len(probes)), make([]time.Time, len(probes))
 		latest := map[string]probeStateRow{}
 		for i, p := range probes {
-			p.Window, p.At = micro(p.Window), micro(p.At)
+			p.Window, p.At, p.Since = micro(p.Window), micro(p.At), micro(p.Since)
 			rows[i].Probe, ids[i], windows[i] = p, p.ServerID, p.Window
 			if p.Window.After(latest[p.ServerID].ProbeWindow) {
 				latest[p.ServerID] = probeStateRow{ServerID: p.ServerID, TenantID: p.TenantID, ProbeWindow: p.Window}

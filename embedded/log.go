@@ -14,9 +14,11 @@ import (
 	"go.temporal.io/server/common/log/tag"
 )
 
-// expected begins the warnings that say of a server like this one what is so on purpose.
+// expected begins the reports that say of a server like this one what is so on purpose, or what its caller is told
+// anyway: requests that its limits or a closing workflow refuse.
 var expected = []string{
 	"HTTP API port has not been set",
+	"service failures",
 }
 
 // logger is Temporal's logger in front of ours. It drops everything below warn before a tag is looked at.

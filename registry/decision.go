@@ -167,10 +167,8 @@ func (r *Record) current(digest string) error {
 	if digest != now {
 		e := Errorf(ReasonSuperseded, "the decision is about %s, but the server is now at %s", short(digest), short(now)).
 			With("digest", now).WithNext("look at what changed and decide on digest %s", now)
-		if s.TargetDigest != s.Review.Target && s.Review.Target != "" {
-			e.With("changed", "target")
-		} else {
-			e.With("changed", "snapshot")
+		if what := s.changedSince(digest); what != "" {
+			e.With("changed", what)
 		}
 		return e
 	}
@@ -186,6 +184,26 @@ func (r *Record) current(digest string) error {
 		WithNext("RequestReview opens one")
 }
 
+// changedSince says what of the pair behind a digest is another one now:
+// target, snapshot or both; nothing when the pair is no longer known.
+func (s *Server) changedSince(digest string) string {
+	for _, snapshot := range []string{s.SnapshotDigest, s.Review.Snapshot, s.ApprovedSnapshot} {
+		for _, target := range []string{s.TargetDigest, s.Review.Target, s.ApprovedTarget} {
+			if ReviewDigest(snapshot, target) != digest {
+				continue
+			}
+			switch {
+			case snapshot == s.SnapshotDigest:
+				return "target"
+			case target == s.TargetDigest:
+				return "snapshot"
+			}
+			return "snapshot and target"
+		}
+	}
+	return ""
+}
+
 func short(digest string) string {
 	if len(digest) > 19 {
 		return digest[:19] + "…"
@@ -198,6 +216,10 @@ func (r *Record) reject(g Ruling, op Operation, now time.Time) error {
 		return Errorf(ReasonInvalidArgument, "a rejection needs a reason").WithField("comment", "is required")
 	}
 	if err := r.current(g.Digest); err != nil {
+		// A repeat by the same person finds what it asks for (R125).
+		if ReasonOf(err) == ReasonAlreadyDecided && r.Server.Review.Status == ReviewRejected && r.Server.Review.DecidedBy == op.Actor.Subject {
+			return nil
+		}
 		return err
 	}
 	r.decided(g, op, ReviewRejected, now)

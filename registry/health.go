@@ -33,7 +33,7 @@ func HealthOf(s *Server, last *Probe) Health {
 		return registeredHealth(s)
 	case StateVerified:
 		if s.Discovery.Status == DiscoveryFailed {
-			return Health{LevelDegraded, string(s.Discovery.Reason), "The last discovery failed: " + s.Discovery.Message, "Discover it again", s.Discovery.FinishedAt}
+			return Health{LevelDegraded, string(s.Discovery.Reason), "The last discovery failed: " + s.Discovery.Message, advice(s.Discovery.Reason) + ", then discover it again", s.Discovery.FinishedAt}
 		}
 		switch s.Review.Status {
 		case ReviewPending:
@@ -51,23 +51,23 @@ func HealthOf(s *Server, last *Probe) Health {
 	mended := last != nil && last.Outcome == OutcomeOK && last.At.After(s.Discovery.FinishedAt) && !s.Discovery.Reason.FaultsList()
 	switch {
 	case s.Discovery.Status == DiscoveryFailed && !mended:
-		return Health{LevelDegraded, string(s.Discovery.Reason), "The last discovery failed: " + s.Discovery.Message, "Discover it again", s.Discovery.FinishedAt}
+		return Health{LevelDegraded, string(s.Discovery.Reason), "The last discovery failed: " + s.Discovery.Message, advice(s.Discovery.Reason) + ", then discover it again", s.Discovery.FinishedAt}
 	case s.Review.Status == ReviewPending:
 		return Health{LevelHealthy, "review_pending", "Working; what changed since the approval waits for a review", "Review the changes", s.Review.OpenedAt}
 	case last == nil:
 		return Health{LevelHealthy, "never_probed", "Approved and discovered; not probed yet", "", s.LastHandshakeAt}
 	case last.Outcome == OutcomeDependency:
-		return Health{LevelUnknown, string(ReasonDependency), "The last probe could not be made: " + last.Message, "Look at our own dependencies", last.At}
+		return Health{LevelUnknown, string(ReasonDependency), "The last probe could not be made: " + last.Message, "Look at our own dependencies", last.Since}
 	case last.Outcome == OutcomeDeferred:
-		return Health{LevelHealthy, string(ReasonRateLimited), "Alive; it asked for fewer requests", "", last.At}
+		return Health{LevelHealthy, string(ReasonRateLimited), "Alive; it asked for fewer requests", "", last.Since}
 	}
-	return Health{LevelHealthy, "ok", "Handshakes succeed", "", last.At}
+	return Health{LevelHealthy, "ok", "Handshakes succeed", "", last.Since}
 }
 
 func registeredHealth(s *Server) Health {
 	switch s.Discovery.Status {
 	case DiscoveryFailed:
-		return Health{LevelUnhealthy, string(s.Discovery.Reason), s.Discovery.Message, "Mend the server or its address; it is tried again by itself", s.Discovery.FinishedAt}
+		return Health{LevelUnhealthy, string(s.Discovery.Reason), s.Discovery.Message, advice(s.Discovery.Reason) + "; it is tried again by itself", s.Discovery.FinishedAt}
 	case DiscoveryRunning:
 		return Health{LevelUnknown, "discovering", "The first discovery is under way", "", s.CreatedAt}
 	case DiscoveryNever, DiscoverySucceeded:
@@ -82,7 +82,7 @@ func degradedHealth(s *Server, last *Probe) Health {
 	case CauseHandshake:
 		h.Level, h.Summary, h.Next = LevelUnhealthy, "Handshakes fail", "Mend the server; it recovers by itself with the next good probe"
 		if last != nil && last.Outcome == OutcomeFailed {
-			h.Reason, h.Summary, h.Since = string(last.Reason), "Handshakes fail: "+last.Message, last.At
+			h.Reason, h.Summary, h.Since = string(last.Reason), "Handshakes fail: "+last.Message, last.Since
 		}
 	case CauseSuspectEmpty:
 		h.Summary, h.Next = "The list of tools shrank suspiciously: "+s.Discovery.Message, "A second look decides; or discover it now"
@@ -102,4 +102,25 @@ func degradedHealth(s *Server, last *Probe) Health {
 		h.Summary, h.Next = "The exception for no authentication has expired", "A platform administrator approves a new one"
 	}
 	return h
+}
+
+// advice is what people can do about a server that cannot be discovered.
+func advice(reason Reason) string {
+	switch reason { //nolint:exhaustive // the others have nothing better than the last line
+	case ReasonBlockedAddress:
+		return "Give it an address that may be dialled, or have the operator add its network to outbound.allow_networks"
+	case ReasonAuthRequired, ReasonForbidden:
+		return "Register it with the authentication that it asks for"
+	case ReasonTLS:
+		return "Renew its certificate, or use the name that the certificate is for"
+	case ReasonDNS:
+		return "Correct the host name"
+	case ReasonNotMCP, ReasonRedirected:
+		return "Correct the URL: it must be the MCP endpoint itself"
+	case ReasonUnsupportedVersion:
+		return "Bring the server to a protocol version that both speak"
+	case ReasonTooLarge, ReasonTooMany, ReasonCursorLoop, ReasonMalformedList, ReasonListFailed, ReasonProtocolError:
+		return "Mend the server's answers"
+	}
+	return "Mend the server or its address"
 }

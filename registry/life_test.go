@@ -732,6 +732,68 @@ func TestAGoodProbeIsNewerNewsThanAFailedDiscovery(t *testing.T) {
 	}
 }
 
+func TestSinceWhenAnOutcomeStands(t *testing.T) {
+	t.Parallel()
+	at := func(n int) time.Time { return t0.Add(time.Duration(n) * time.Minute) }
+	first := registry.Probe{Outcome: registry.OutcomeFailed, Reason: registry.ReasonUnreachable, At: at(1)}
+	first.Since = first.Standing(nil)
+	second := registry.Probe{Outcome: registry.OutcomeFailed, Reason: registry.ReasonUnreachable, At: at(2)}
+	second.Since = second.Standing(&first)
+	third := registry.Probe{Outcome: registry.OutcomeOK, At: at(3)}
+	third.Since = third.Standing(&second)
+	if !first.Since.Equal(at(1)) || !second.Since.Equal(at(1)) || !third.Since.Equal(at(3)) {
+		t.Errorf("%s %s %s", first.Since, second.Since, third.Since)
+	}
+	s := &registry.Server{LastHandshakeAt: at(0)}
+	if !registry.LastHandshake(s, &second).Equal(at(0)) || !registry.LastHandshake(s, &third).Equal(at(3)) || !registry.LastHandshake(s, nil).Equal(at(0)) {
+		t.Error("the last handshake is not the last success")
+	}
+}
+
+func TestARepeatedRejectFindsWhatItAsksFor(t *testing.T) {
+	t.Parallel()
+	l := newLife(t, nil)
+	l.sees("a")
+	reject := registry.Ruling{Verb: registry.VerbReject, Digest: l.r.Server.Review.Digest, Comment: "no"}
+	l.must(func(now time.Time) error { return l.r.Decide(reject, l.op("reject"), now) })
+	l.must(func(now time.Time) error { return l.r.Decide(reject, l.op("reject"), now) })
+	if l.last.Server || l.last.Decision != nil {
+		t.Error("the repeat changed something")
+	}
+	other := l.op("reject")
+	other.Actor.Subject = "bob"
+	if err := l.do(func(now time.Time) error { return l.r.Decide(reject, other, now) }); registry.ReasonOf(err) != registry.ReasonAlreadyDecided {
+		t.Errorf("somebody else's: %v", err)
+	}
+}
+
+func TestASupersededDecisionIsToldWhatChanged(t *testing.T) {
+	t.Parallel()
+	l := newLife(t, nil)
+	l.sees("a")
+	l.approves("a")
+	approved := l.r.Server.Review.Digest
+	changed := func() string {
+		err := l.do(func(now time.Time) error { return l.r.Decide(approval(approved, "a"), l.op("approve"), now) })
+		e, _ := registry.AsError(err)
+		if e == nil || e.Reason != registry.ReasonSuperseded {
+			t.Fatalf("%v", err)
+		}
+		return e.Fact("changed")
+	}
+	l.sees("a:2")
+	if got := changed(); got != "snapshot" {
+		t.Errorf("another list: %s", got)
+	}
+	l.sees("a")
+	url := "http://127.0.0.1:2/mcp"
+	l.must(func(now time.Time) error { return l.r.Edit(registry.Edit{URL: &url}, l.op("edit"), now) })
+	l.sees("a")
+	if got := changed(); got != "target" {
+		t.Errorf("another target: %s", got)
+	}
+}
+
 func TestHealthSaysWhatIsSoAndWhatToDo(t *testing.T) {
 	t.Parallel()
 	l := newLife(t, nil)

@@ -28,6 +28,24 @@ type Probe struct {
 	ToolsDigest     string        `json:"toolsDigest" bun:"tools_digest"`
 	Duration        time.Duration `json:"duration" bun:"duration_ns"`
 	At              time.Time     `json:"at" bun:"probed_at"`
+	Since           time.Time     `json:"since" bun:"same_since"` // the first of an unbroken row with this outcome and reason
+}
+
+// Standing says since when the probe's outcome stands, given the probe before.
+func (p Probe) Standing(last *Probe) time.Time {
+	if last != nil && last.Outcome == p.Outcome && last.Reason == p.Reason && !last.Since.IsZero() {
+		return last.Since
+	}
+	return p.At
+}
+
+// LastHandshake is when the server was last met: by a discovery, or by its last
+// probe (R8).
+func LastHandshake(s *Server, last *Probe) time.Time {
+	if last != nil && (last.Outcome == OutcomeOK || last.Outcome == OutcomeListFault) && last.At.After(s.LastHandshakeAt) {
+		return last.At
+	}
+	return s.LastHandshakeAt
 }
 
 // Changes says whether the probe tells the server something new; only then is

@@ -40,6 +40,7 @@ const (
 	ReasonExceptionExpiry         Reason = "exception_expiry_invalid"
 	ReasonSecretInRequest         Reason = "secret_in_request"
 	ReasonTransportUnsupported    Reason = "transport_unsupported"
+	ReasonSandboxUnavailable      Reason = "sandbox_unavailable"
 	ReasonUnsignedSignal          Reason = "unsigned_signal"
 	ReasonMalformedSignal         Reason = "malformed_signal"
 	ReasonConflictingWrite        Reason = "conflicting_write"
@@ -148,6 +149,7 @@ var reasons = map[Reason]struct {
 	ReasonExceptionExpiry:         {CodeInvalid, "the exception's expiry is missing or not in the future"},
 	ReasonSecretInRequest:         {CodeInvalid, "the request holds what looks like a credential; secrets are references only"},
 	ReasonTransportUnsupported:    {CodePrecondition, "this installation cannot reach servers of this transport"},
+	ReasonSandboxUnavailable:      {CodePrecondition, "no sandbox can be made here, so the server's command is not started"},
 	ReasonUnsignedSignal:          {CodeForbidden, "a decision arrived as a signal without a decision token"},
 	ReasonMalformedSignal:         {CodeInvalid, "a decision arrived as a signal that cannot be read"},
 	ReasonConflictingWrite:        {CodeAborted, "two writes met; the other one won"},
@@ -173,7 +175,7 @@ var reasons = map[Reason]struct {
 	ReasonNotAssigned:          {CodePrecondition, "the agent does not have this tool"},
 	ReasonPolicyDenied:         {CodePrecondition, "the governance policy refuses"},
 
-	ReasonUnreachable:        {CodeRemote, "no connection to the server"},
+	ReasonUnreachable:        {CodeRemote, "no connection to the server, or only the answer that it cannot serve now (5xx)"},
 	ReasonDNS:                {CodeRemote, "the server's name does not resolve"},
 	ReasonTLS:                {CodeRemotePermanent, "the server's certificate is not acceptable"},
 	ReasonTimeout:            {CodeRemote, "the server did not answer in time"},
@@ -185,7 +187,7 @@ var reasons = map[Reason]struct {
 	ReasonUnsupportedVersion: {CodeRemotePermanent, "no protocol version in common"},
 	ReasonCapabilityRequired: {CodeRemotePermanent, "the server demands abilities of its client that we do not offer"},
 	ReasonProtocolError:      {CodeRemotePermanent, "the server breaks the protocol"},
-	ReasonTooLarge:           {CodeRemotePermanent, "an answer or a tool is larger than the limit"},
+	ReasonTooLarge:           {CodeRemotePermanent, "a list, one of its pages or a tool is larger than the limit"},
 	ReasonTooMany:            {CodeRemotePermanent, "the server offers more pages or items than the limit"},
 	ReasonCursorLoop:         {CodeRemotePermanent, "the server's pages never end"},
 	ReasonListFailed:         {CodeRemote, "the handshake is fine, but a list is not to be had"},

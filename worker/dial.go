@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"context"
 	"log/slog"
 
 	"go.temporal.io/sdk/client"
@@ -20,9 +19,10 @@ type Address struct {
 	Namespace string
 }
 
-// Dial reaches Temporal. Every client of this installation is made here, so
+// Dial prepares to reach Temporal; a Temporal that is away just now is no error,
+// since reads and resolve do without it. Every client of this installation is made here, so
 // that all of them carry errors the same way.
-func Dial(ctx context.Context, at Address, logger *slog.Logger) (client.Client, string, error) {
+func Dial(at Address, logger *slog.Logger) (client.Client, string, error) {
 	options := client.Options{HostPort: at.HostPort, Namespace: at.Namespace}
 	if at.HostPort == "" {
 		var err error
@@ -38,10 +38,9 @@ func Dial(ctx context.Context, at Address, logger *slog.Logger) (client.Client, 
 	}
 	options.FailureConverter = workflows.FailureConverter()
 	options.Logger = log.NewStructuredLogger(logger)
-	c, err := client.DialContext(ctx, options)
+	c, err := client.NewLazyClient(options)
 	if err != nil {
-		return nil, "", registry.Errorf(registry.ReasonDependency, "Temporal cannot be reached at %s: %w", options.HostPort, err).
-			WithNext("start Temporal, or set TEMPORAL_ADDRESS")
+		return nil, "", registry.Errorf(registry.ReasonInvalidArgument, "the Temporal connection settings: %w", err)
 	}
 	return c, options.Namespace, nil
 }

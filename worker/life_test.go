@@ -337,3 +337,43 @@ func TestThereIsOneScheduleAndItSaysWhatIsConfigured(t *testing.T) {
 		t.Errorf("%d schedules", n)
 	}
 }
+
+// R206: an engine that is away is said within seconds, not when the caller's
+// time is over.
+func TestAnEngineThatIsAwayIsSaidSoon(t *testing.T) {
+	t.Parallel()
+	h := &house{TB: t}
+	engine := newEngine(t)
+	c, namespace, err := worker.Dial(worker.Address{HostPort: engine.Address()}, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	h.client = workflows.Client{Temporal: c, Namespace: namespace}
+	if err := engine.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for what, call := range map[string]func() error{
+		"register": func() error {
+			_, err := h.client.Register(ctx, registration("demo", "http://127.0.0.1:1/mcp"))
+			return err
+		},
+		"retire": func() error {
+			_, err := h.client.Retire(ctx, "demo", workflows.RetireInput{Tenant: "default", ServerID: "srv_1", Operation: operation("retire")})
+			return err
+		},
+		"runs": func() error {
+			_, _, err := h.client.Runs(ctx, "default", "srv_1", 10, "")
+			return err
+		},
+	} {
+		if err := call(); registry.ReasonOf(err) != registry.ReasonDependency {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if ctx.Err() != nil {
+		t.Error("it took until the caller's time was over")
+	}
+}

@@ -159,38 +159,47 @@ func closed(err error) error {
 // patiently repeats a call that the engine's limits refuse, or that met a
 // workflow just as it ended, inside the caller's deadline.
 func (c Client) patiently(ctx context.Context, call func(context.Context) error) error {
-	wait := 20 * time.Millisecond
-	for {
-		err := call(ctx)
-		if err == nil {
-			return nil
+	return c.watched(ctx, func(ctx context.Context) error {
+		wait := 20 * time.Millisecond
+		for {
+			err := call(ctx)
+			if err == nil || !passing(err) {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return err
+			case <-time.After(wait):
+				wait = min(2*wait, time.Second)
+			}
 		}
-		if !passing(err) {
-			return c.told(ctx, err)
-		}
-		select {
-		case <-ctx.Done():
-			return c.told(ctx, err)
-		case <-time.After(wait):
-			wait = min(2*wait, time.Second)
-		}
-	}
+	})
 }
 
-// told classifies what a call came back with. A call to an engine that is away
-// is repeated below us until its time is over, and then looks like a slow one;
-// so the engine is asked once more.
-func (c Client) told(ctx context.Context, err error) error {
-	err = fromService(err)
-	if err == nil || registry.CodeOf(err) != registry.CodeDeadline {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	if gone := c.Ping(ctx); gone != nil {
+// A call that takes longer than slow has the engine asked whether it is there,
+// and given up when it does not answer that within patience: the SDK would
+// repeat it until the caller's time is over, and the caller would not learn why.
+const (
+	slow     = time.Second
+	patience = 3 * time.Second
+)
+
+func (c Client) watched(ctx context.Context, call func(context.Context) error) error {
+	ctx, give := context.WithCancelCause(ctx)
+	defer give(nil)
+	watch := time.AfterFunc(slow, func() {
+		asking, done := context.WithTimeout(ctx, patience)
+		defer done()
+		if gone := c.Ping(asking); gone != nil && ctx.Err() == nil {
+			give(gone)
+		}
+	})
+	defer watch.Stop()
+	err := call(ctx)
+	if gone, ok := registry.AsError(context.Cause(ctx)); ok && err != nil {
 		return gone
 	}
-	return err
+	return fromService(err)
 }
 
 // passing says whether an error is over in a moment.
@@ -229,16 +238,19 @@ func (c Client) Await(ctx context.Context, d StartedDiscovery) error {
 // Test runs a connection test and waits for its report.
 func (c Client) Test(ctx context.Context, in activities.TestInput) (activities.TestReport, error) {
 	var report activities.TestReport
-	run, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID: TestWorkflowID(in.Tenant, uuid.NewString()), TaskQueue: TaskQueue,
-		WorkflowExecutionTimeout: 2 * time.Minute,
-		StaticSummary:            "connection test of " + in.ServerID,
-		TypedSearchAttributes:    temporal.NewSearchAttributes(AttributeTenant.ValueSet(in.Tenant), AttributeServer.ValueSet(in.ServerID)),
-	}, ConnectionTest, in)
-	if err == nil {
-		err = run.Get(ctx, &report)
-	}
-	return report, c.told(ctx, err)
+	err := c.watched(ctx, func(ctx context.Context) error {
+		run, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+			ID: TestWorkflowID(in.Tenant, uuid.NewString()), TaskQueue: TaskQueue,
+			WorkflowExecutionTimeout: 2 * time.Minute,
+			StaticSummary:            "connection test of " + in.ServerID,
+			TypedSearchAttributes:    temporal.NewSearchAttributes(AttributeTenant.ValueSet(in.Tenant), AttributeServer.ValueSet(in.ServerID)),
+		}, ConnectionTest, in)
+		if err != nil {
+			return err
+		}
+		return run.Get(ctx, &report)
+	})
+	return report, err
 }
 
 // Runs lists the workflow runs of a server, newest first. The engine's index
@@ -248,12 +260,16 @@ func (c Client) Runs(ctx context.Context, tenant, serverID string, size int, tok
 	if err != nil {
 		return nil, "", registry.Errorf(registry.ReasonInvalidPageToken, "the page token cannot be read")
 	}
-	answer, err := c.Temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
-		Namespace: c.namespace(), PageSize: int32(min(size, 1000)), NextPageToken: page,
-		Query: fmt.Sprintf("%s = '%s' AND %s = '%s'", AttributeTenant.GetName(), tenant, AttributeServer.GetName(), serverID),
+	var answer *workflowservice.ListWorkflowExecutionsResponse
+	err = c.watched(ctx, func(ctx context.Context) (err error) {
+		answer, err = c.Temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+			Namespace: c.namespace(), PageSize: int32(min(size, 1000)), NextPageToken: page,
+			Query: fmt.Sprintf("%s = '%s' AND %s = '%s'", AttributeTenant.GetName(), tenant, AttributeServer.GetName(), serverID),
+		})
+		return err
 	})
 	if err != nil {
-		return nil, "", c.told(ctx, err)
+		return nil, "", err
 	}
 	runs := make([]Run, 0, len(answer.GetExecutions()))
 	for _, e := range answer.GetExecutions() {

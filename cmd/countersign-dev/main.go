@@ -139,7 +139,7 @@ func run(ctx context.Context, o options, c *cobra.Command, out io.Writer) error 
 		}
 	}()
 	conf.Temporal.UIURL = temporal.UIURL()
-	engine, namespace, err := worker.Dial(ctx, worker.Address{HostPort: temporal.Address(), Namespace: "default"}, app.Quiet(log))
+	engine, namespace, err := worker.Dial(worker.Address{HostPort: temporal.Address(), Namespace: "default"}, app.Quiet(log))
 	if err != nil {
 		return err
 	}

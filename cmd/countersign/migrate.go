@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -11,6 +13,7 @@ import (
 	"countersign/cmd/internal/app"
 	"countersign/cmd/internal/config"
 	"countersign/db"
+	"countersign/registry"
 	"countersign/worker"
 )
 
@@ -31,6 +34,11 @@ func newMigrateCommand() *cobra.Command {
 			if conf.Database.URL == "" {
 				return usagef("no database: give --database, or database.url in the configuration")
 			}
+			if path, ok := strings.CutPrefix(conf.Database.URL, "sqlite:"); ok && c.Name() != "up" {
+				if _, err := os.Stat(path); err != nil {
+					return failf(registry.ReasonInvalidArgument, "there is no database %s", path).withNext("countersign migrate up makes one")
+				}
+			}
 			store, err := db.Open(c.Context(), db.Options{URL: conf.Database.URL, Logger: app.Logger(conf.Log)})
 			if err != nil {
 				return err
@@ -39,14 +47,38 @@ func newMigrateCommand() *cobra.Command {
 			return do(c.Context(), c, store)
 		}
 	}
-	steps := 1
+	var steps int
+	var yes bool
 	down := &cobra.Command{
-		Use: "down", Short: "Take back the last migrations", Args: cobra.NoArgs,
+		Use: "down", Short: "Take back the last migrations, with the data that they hold", Args: cobra.NoArgs,
+		Long: "Take back the last migrations. What their tables hold is lost, for good; so this asks for --yes.",
 		RunE: with(func(ctx context.Context, c *cobra.Command, store *db.DB) error {
-			return store.Down(ctx, steps)
+			if steps < 1 {
+				return usagef("--steps must be at least 1, not %d", steps)
+			}
+			before, err := applied(ctx, store)
+			if err != nil {
+				return err
+			}
+			if len(before) == 0 {
+				printMigrations(c, "took back", nil)
+				return nil
+			}
+			last := before[max(0, len(before)-steps):]
+			if !yes {
+				return usagef("this would take back %s and lose all that their tables hold", strings.Join(last, ", ")).
+					withNext("make a backup, then repeat with --yes")
+			}
+			if err := store.Down(ctx, steps); err != nil {
+				return err
+			}
+			slices.Reverse(last)
+			printMigrations(c, "took back", last)
+			return nil
 		}),
 	}
-	down.Flags().IntVar(&steps, "steps", 1, "how many")
+	down.Flags().IntVar(&steps, "steps", 1, "how many, at least 1")
+	down.Flags().BoolVar(&yes, "yes", false, "lose the data")
 	c.AddCommand(
 		&cobra.Command{
 			Use: "up", Short: "Apply what is missing", Args: cobra.NoArgs,
@@ -88,7 +120,7 @@ func newMigrateCommand() *cobra.Command {
 				if err != nil {
 					return usagef("%s", err.Error())
 				}
-				engine, namespace, err := worker.Dial(c.Context(), temporalAddress(conf), app.Quiet(app.Logger(conf.Log)))
+				engine, namespace, err := worker.Dial(temporalAddress(conf), app.Quiet(app.Logger(conf.Log)))
 				if err != nil {
 					return err
 				}
@@ -107,6 +139,21 @@ func newMigrateCommand() *cobra.Command {
 		},
 	)
 	return c
+}
+
+// applied names the migrations that are applied, in order.
+func applied(ctx context.Context, store *db.DB) ([]string, error) {
+	list, err := store.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, m := range list {
+		if !m.AppliedAt.IsZero() {
+			names = append(names, m.Name)
+		}
+	}
+	return names, nil
 }
 
 func printMigrations(c *cobra.Command, what string, names []string) {

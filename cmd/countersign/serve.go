@@ -83,7 +83,7 @@ func serve(ctx context.Context, role, file string, flags map[string]any) error {
 		return err
 	}
 	defer a.DB.Close()
-	if a.Temporal, a.Namespace, err = worker.Dial(ctx, temporalAddress(conf), app.Quiet(log)); err != nil {
+	if a.Temporal, a.Namespace, err = worker.Dial(temporalAddress(conf), app.Quiet(log)); err != nil {
 		return err
 	}
 	defer a.Temporal.Close()

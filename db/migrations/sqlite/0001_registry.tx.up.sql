@@ -279,6 +279,7 @@ CREATE TABLE probes (
   tools_digest     TEXT NOT NULL,
   duration_ns      INTEGER NOT NULL,
   probed_at        TIMESTAMP NOT NULL,
+  same_since       TIMESTAMP NOT NULL,
   PRIMARY KEY (server_id, probe_window),
   FOREIGN KEY (tenant_id, server_id) REFERENCES mcp_servers (tenant_id, server_id)
 );
