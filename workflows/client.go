@@ -109,7 +109,7 @@ func (c Client) Discover(ctx context.Context, name string, in activities.BeginDi
 		return StartedDiscovery{}, err
 	}
 	id := DiscoveryWorkflowID(in.Tenant, in.ServerID, out.Number)
-	return StartedDiscovery{Run: Run{WorkflowID: id, RunID: out.RunID, Type: DiscoveryWorkflow, URL: c.link(id, out.RunID)}, Number: out.Number, Replayed: out.Replayed}, nil
+	return StartedDiscovery{Run: Run{WorkflowID: id, RunID: out.RunID, Type: DiscoveryWorkflow, Status: "Running", URL: c.link(id, out.RunID)}, Number: out.Number, Replayed: out.Replayed}, nil
 }
 
 func (c Client) update(ctx context.Context, tenant, name, update, id string, in, out any) error {

@@ -61,6 +61,9 @@ func (a App) Run(ctx context.Context) error {
 	if a.Ready != nil {
 		a.Ready()
 	}
+	context.AfterFunc(ctx, func() {
+		a.Log.LogAttrs(context.WithoutCancel(ctx), slog.LevelInfo, "stopping")
+	})
 	return group.Wait()
 }
 

@@ -133,10 +133,16 @@ func Load(base Config, path string, flags map[string]any) (Config, error) {
 		Result: &c, ErrorUnused: true, WeaklyTypedInput: true, TagName: "koanf",
 		DecodeHook: mapstructure.StringToTimeDurationHookFunc(),
 	}})
+	if err == nil {
+		err = c.validate()
+	}
+	if err != nil && path != "" {
+		return base, fmt.Errorf("configuration (file %s): %w", path, err)
+	}
 	if err != nil {
 		return base, fmt.Errorf("configuration: %w", err)
 	}
-	return c, c.validate()
+	return c, nil
 }
 
 // keys maps the environment's spelling of each known key to the key.
