@@ -57,10 +57,11 @@ func permit(p registry.Principal, procedure string) error {
 		return registry.Errorf(registry.ReasonPermissionDenied, "nobody may call %s", procedure)
 	case !p.May(need.scope):
 		return registry.Errorf(registry.ReasonPermissionDenied, "this needs a token with the scope %s", need.scope).
-			With("scope", string(need.scope))
+			With("scope", string(need.scope)).WithNext("ask for a token with the scope %s", need.scope)
 	case len(need.roles) > 0 && !p.Has(need.roles...):
 		return registry.Errorf(registry.ReasonPermissionDenied, "this needs one of the roles %s", words(need.roles)).
-			With("roles", words(need.roles)).WithNext("ask somebody with one of these roles")
+			With("roles", words(need.roles)).
+			WithNext("ask for a token with one of the roles %s, or ask somebody who has one", words(need.roles))
 	}
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -137,7 +136,7 @@ func (w *answer) fail(e *registry.Error) {
 	clear(header)
 	maps.Copy(header, w.original)
 	if len(allow) > 0 {
-		header["Allow"] = allow
+		header.Set("Allow", allowed(allow, w.face))
 	}
 	if len(accept) > 0 {
 		header["Accept-Post"] = accept
@@ -146,6 +145,16 @@ func (w *answer) fail(e *registry.Error) {
 	if err := writeError(w.ResponseWriter, w.request, w.face, e); err != nil {
 		w.log.LogAttrs(w.ctx, slog.LevelDebug, "an error could not be written", slog.Any("error", err))
 	}
+}
+
+// allowed completes the methods of a path: where REST has a GET, it has a HEAD.
+func allowed(methods []string, way face) string {
+	list := strings.FieldsFunc(strings.Join(methods, ","), func(r rune) bool { return r == ',' || r == ' ' })
+	if way == faceREST && slices.Contains(list, http.MethodGet) && !slices.Contains(list, http.MethodHead) {
+		list = append(list, http.MethodHead)
+	}
+	slices.Sort(list)
+	return strings.Join(list, ", ")
 }
 
 // said is what the library that failed has to say.
@@ -166,10 +175,6 @@ func (w *answer) said() string {
 	return strings.TrimSpace(w.held.String())
 }
 
-// unknownField finds the name in what protojson and Vanguard say of a field
-// that does not exist.
-var unknownField = regexp.MustCompile(`unknown field (?:in field path )?"([^"]*)"`)
-
 // understand gives the registry's error for one that a library wrote.
 func (w *answer) understand() *registry.Error {
 	said := w.said()
@@ -180,18 +185,19 @@ func (w *answer) understand() *registry.Error {
 		// The RPC succeeded and its answer could not be written.
 		return presentable(w.ctx, nil, w.call.id)
 	case w.status == http.StatusNotFound:
-		return registry.Errorf(registry.ReasonNoSuchOperation, "there is nothing at %s", w.path)
+		return registry.Errorf(registry.ReasonNoSuchOperation, "there is nothing at %s", w.path).
+			WithNext("see /openapi.json for what there is")
 	case w.status == http.StatusMethodNotAllowed:
-		return registry.Errorf(registry.ReasonMethodNotAllowed, "%s is not for this path", w.method)
+		return registry.Errorf(registry.ReasonMethodNotAllowed, "%s is not for this path", w.method).
+			WithNext("see the header Allow, or /openapi.json")
 	case w.status == http.StatusUnsupportedMediaType || strings.Contains(said, "unknown compression"):
 		return registry.Errorf(registry.ReasonUnsupportedMediaType, "the request's content type or encoding is not understood").
 			WithNext("send JSON with Content-Type: application/json")
 	case w.ctx.Err() != nil:
 		return presentable(w.ctx, w.ctx.Err(), w.call.id)
 	}
-	if m := unknownField.FindStringSubmatch(said); m != nil {
-		return registry.Errorf(registry.ReasonUnknownField, "the request has a field %q, which does not exist", m[1]).
-			WithField(m[1], "does not exist")
+	if e := explain(tidy(said)); e != nil {
+		return e
 	}
 	return registry.Errorf(registry.ReasonInvalidArgument, "the request cannot be read: %s", tidy(said))
 }

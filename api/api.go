@@ -68,6 +68,7 @@ type Handler struct {
 	open      *http.ServeMux // without a token
 	closed    *http.ServeMux
 	guard     *http.CrossOriginProtection
+	found     standing // of the checks of readiness
 
 	draining context.Context //nolint:containedctx // over as soon as the process wants to end
 	drain    context.CancelFunc

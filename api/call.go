@@ -48,12 +48,25 @@ func (c *call) log(ctx context.Context, log *slog.Logger, e *registry.Error, cau
 		slog.String("request_id", c.id), slog.String("method", c.method), slog.String("code", string(e.Code)),
 		slog.String("reason", string(e.Reason)), slog.String("tenant", c.principal.Tenant), slog.String("subject", c.principal.Subject),
 	}
-	level := slog.LevelWarn
-	if e.Code == registry.CodeInternal {
-		level = slog.LevelError
+	level := levelOf(e)
+	if level == slog.LevelError {
 		attrs = append(attrs, slog.Any("error", cause))
 	}
 	log.LogAttrs(ctx, level, "request failed", attrs...)
+}
+
+// levelOf says who should hear of a failure: of our own everybody, of a
+// dependency's and of refused access whoever operates and guards the
+// installation. What callers do wrong, they are told themselves.
+func levelOf(e *registry.Error) slog.Level {
+	switch status := travelOf(e).http; {
+	case e.Code == registry.CodeInternal:
+		return slog.LevelError
+	case status >= http.StatusInternalServerError, status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return slog.LevelWarn
+	default:
+		return slog.LevelDebug
+	}
 }
 
 // limitedBody refuses to read more than the limit and remembers that it did.

@@ -18,7 +18,7 @@ func (s servers) GetMcpCapabilities(ctx context.Context, req *pb.GetMcpCapabilit
 	full := req.GetView() == pb.CapabilityView_CAPABILITY_VIEW_FULL
 	c, err := d.store.Capabilities(ctx, req.GetServerId(), full)
 	if err != nil {
-		return nil, err
+		return nil, notFound(err, "server", req.GetServerId())
 	}
 	return capabilitiesOut(&c, full), nil
 }

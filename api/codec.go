@@ -1,6 +1,8 @@
 package api
 
 import (
+	"fmt"
+
 	"connectrpc.com/connect"
 	"connectrpc.com/vanguard"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -50,9 +52,18 @@ func (strictJSON) Unmarshal(data []byte, message any) error {
 		return registry.Errorf(registry.ReasonInternal, "%T is no message", message)
 	}
 	if len(data) == 0 {
-		return registry.Errorf(registry.ReasonInvalidArgument, "the body is empty; an empty request is {}")
+		return errNoBody
 	}
-	return jsonIn.Unmarshal(data, m)
+	return naming(jsonIn.Unmarshal(data, m), m)
+}
+
+// naming adds to what is wrong with a document of which message it is: the
+// error is written where nobody knows any more.
+func naming(err error, m proto.Message) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w (in %s)", err, m.ProtoReflect().Descriptor().Name())
 }
 
 // strict are the options that bring the codec to a handler under both names
@@ -65,7 +76,20 @@ func strict() connect.HandlerOption {
 
 // restJSON is the same for Vanguard.
 func restJSON(types vanguard.TypeResolver) vanguard.Codec {
-	codec := vanguard.JSONCodec{MarshalOptions: jsonOut, UnmarshalOptions: jsonIn}
+	codec := restCodec{vanguard.JSONCodec{MarshalOptions: jsonOut, UnmarshalOptions: jsonIn}}
 	codec.MarshalOptions.Resolver, codec.UnmarshalOptions.Resolver = types, types
 	return codec
+}
+
+// restCodec is Vanguard's codec, which says in which message a fault is.
+type restCodec struct{ vanguard.JSONCodec }
+
+var (
+	_ vanguard.RESTCodec   = restCodec{}
+	_ vanguard.StableCodec = restCodec{}
+)
+
+// Unmarshal implements vanguard.Codec.
+func (c restCodec) Unmarshal(data []byte, m proto.Message) error {
+	return naming(c.JSONCodec.Unmarshal(data, m), m)
 }

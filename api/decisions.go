@@ -15,6 +15,9 @@ import (
 
 // ActivateMcpServer implements McpServerService.
 func (s servers) ActivateMcpServer(ctx context.Context, req *pb.ActivateMcpServerRequest) (*pb.ActivateMcpServerResponse, error) {
+	if err := onceEach(req); err != nil {
+		return nil, err
+	}
 	server, err := s.decide(ctx, req.GetServerId(), rulingIn(registry.VerbApprove, req))
 	return &pb.ActivateMcpServerResponse{Server: server}, err
 }
@@ -38,28 +41,26 @@ func (s servers) RetireMcpServer(ctx context.Context, req *pb.RetireMcpServerReq
 	if err != nil {
 		return nil, err
 	}
-	v, err := d.store.Server(ctx, req.GetServerId())
+	v, err := d.server(ctx, req.GetServerId())
 	if err != nil {
 		return nil, err
 	}
 	if !v.Open() {
 		return &pb.RetireMcpServerResponse{Server: serverOut(&v)}, nil
 	}
-	server, err := s.change(ctx, v.ServerID, "retire", func(ctx context.Context, v *db.ServerView, op registry.Operation) error {
-		_, err := s.opts.Workflows.Retire(ctx, v.Name, workflows.RetireInput{
+	server, err := s.change(ctx, v.ServerID, "retire", func(ctx context.Context, v *db.ServerView, op registry.Operation) (registry.Server, error) {
+		return s.opts.Workflows.Retire(ctx, v.Name, workflows.RetireInput{
 			Tenant: v.TenantID, ServerID: v.ServerID, Operation: op, Etag: req.GetEtag(), Comment: req.GetComment(),
 		})
-		return err
 	})
 	return &pb.RetireMcpServerResponse{Server: server}, err
 }
 
 func (s servers) decide(ctx context.Context, ref string, ruling registry.Ruling) (*pb.McpServer, error) {
-	return s.change(ctx, ref, string(ruling.Verb), func(ctx context.Context, v *db.ServerView, op registry.Operation) error {
-		_, err := s.opts.Workflows.Decide(ctx, v.Name, workflows.DecideInput{
+	return s.change(ctx, ref, string(ruling.Verb), func(ctx context.Context, v *db.ServerView, op registry.Operation) (registry.Server, error) {
+		return s.opts.Workflows.Decide(ctx, v.Name, workflows.DecideInput{
 			Tenant: v.TenantID, ServerID: v.ServerID, Operation: op, Ruling: ruling,
 		})
-		return err
 	})
 }
 

@@ -21,7 +21,7 @@ func (s servers) DiscoverMcpCapabilities(ctx context.Context, req *pb.DiscoverMc
 	if err != nil {
 		return nil, err
 	}
-	v, err := d.store.Server(ctx, req.GetServerId())
+	v, err := d.server(ctx, req.GetServerId())
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (s servers) TestMcpServer(ctx context.Context, req *pb.TestMcpServerRequest
 	if err != nil {
 		return nil, err
 	}
-	v, err := d.store.Server(ctx, req.GetServerId())
+	v, err := d.server(ctx, req.GetServerId())
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (s servers) ListMcpServerRuns(ctx context.Context, req *pb.ListMcpServerRun
 	if err != nil {
 		return nil, err
 	}
-	v, err := d.store.Server(ctx, req.GetServerId())
+	v, err := d.server(ctx, req.GetServerId())
 	if err != nil {
 		return nil, err
 	}

@@ -44,10 +44,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // by itself or with an error.
 func (h *Handler) enter(a *answer, r *http.Request, c *call) *registry.Error {
 	if !h.served(r.Host) {
-		return registry.Errorf(registry.ReasonPermissionDenied, "this host name is not served here")
+		return registry.Errorf(registry.ReasonPermissionDenied, "the Host header %q is not served here", cut(r.Host)).
+			WithNext("ask by a name that is served, or set `hosts` in the configuration")
 	}
 	if err := h.guard.Check(r); err != nil {
-		return registry.Errorf(registry.ReasonPermissionDenied, "a request from a page of another origin is not served")
+		return registry.Errorf(registry.ReasonPermissionDenied, "a request from a page of another origin is not served").
+			WithNext("call from a page of this origin, or from a program that is no browser")
 	}
 	if handler, pattern := h.open.Handler(r); pattern != "" {
 		a.plain = true
@@ -98,7 +100,7 @@ var getParameters = []string{"connect", "encoding", "message", "base64", "compre
 func onlyParameters(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var known []string
-		if r.Method == http.MethodGet {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
 			known = getParameters
 		}
 		if err := checkQuery(r, known); err != nil {

@@ -138,7 +138,7 @@ type problem struct {
 func problemOf(e *registry.Error) problem {
 	t := travelOf(e)
 	p := problem{
-		Type: "urn:countersign:reason:" + string(e.Reason), Title: e.Reason.Means(), Status: t.http, Detail: e.Message,
+		Type: "urn:countersign:reason:" + string(e.Reason), Title: title(e), Status: t.http, Detail: e.Message,
 		Code: t.connect.String(), Reason: e.Reason, Retryable: e.Code.Retryable(), NextStep: e.Next, Fields: e.Fields,
 	}
 	for _, fact := range e.Facts {
@@ -148,6 +148,15 @@ func problemOf(e *registry.Error) problem {
 		p.Facts[fact.Key] = fact.Value
 	}
 	return p
+}
+
+// title is what the reason means. Access can also be refused to a request,
+// whoever sends it; then it is no matter of roles.
+func title(e *registry.Error) string {
+	if e.Reason == registry.ReasonPermissionDenied && e.Fact("roles") == "" && e.Fact("scope") == "" {
+		return "this request is not allowed here"
+	}
+	return e.Reason.Means()
 }
 
 // face is the way by which a request came.

@@ -36,7 +36,13 @@ func parseFilter(filter string, fields map[string]field) ([]db.Condition, error)
 	var terms []db.Condition
 	for p.blanks(); p.rest != ""; p.blanks() {
 		if len(terms) > 0 && !p.keyword("AND") {
-			return nil, p.fault("AND is expected between comparisons, before %q; OR, NOT and parentheses are not supported", cut(p.rest))
+			return nil, p.fault("AND is expected between comparisons, before %q: %s", cut(p.rest), onlyAnd)
+		}
+		if p.rest == "" {
+			return nil, p.fault("a comparison is missing behind AND")
+		}
+		if p.unsupported() {
+			return nil, p.fault("a comparison is expected, not %q: %s", cut(p.rest), onlyAnd)
 		}
 		t, err := p.term(fields)
 		if err != nil {
@@ -53,19 +59,34 @@ type filterParser struct{ rest string }
 
 func (p *filterParser) fault(format string, args ...any) error {
 	e := registry.Errorf(registry.ReasonInvalidFilter, format, args...)
-	return e.WithField("filter", "%s", e.Message)
+	return e.WithField("filter", "%s", e.Message).
+		WithNext(`compare by =, != and : (contains; :* anything), joined by AND, such as name = "demo" AND name != "other"`)
 }
 
 func (p *filterParser) blanks() { p.rest = strings.TrimLeft(p.rest, " \t\r\n") }
 
 func (p *filterParser) keyword(word string) bool {
 	rest, found := strings.CutPrefix(p.rest, word)
-	if !found || rest == "" || !strings.ContainsAny(rest[:1], " \t\r\n") {
+	if !found || rest != "" && !strings.ContainsAny(rest[:1], " \t\r\n") {
 		return false
 	}
 	p.rest = rest
 	p.blanks()
-	return p.rest != ""
+	return true
+}
+
+// onlyAnd says what of AIP-160 there is.
+const onlyAnd = "OR, NOT, - and parentheses are not supported, only comparisons joined by AND"
+
+// unsupported says whether a part of AIP-160 follows that we do not have.
+func (p *filterParser) unsupported() bool {
+	if strings.ContainsAny(p.rest[:1], "(-") {
+		return true
+	}
+	return slices.ContainsFunc([]string{"NOT", "OR", "AND"}, func(word string) bool {
+		rest, found := strings.CutPrefix(p.rest, word)
+		return found && (rest == "" || strings.ContainsAny(rest[:1], " \t\r\n("))
+	})
 }
 
 func (p *filterParser) term(fields map[string]field) (db.Condition, error) {

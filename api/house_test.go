@@ -97,7 +97,7 @@ func open(t *testing.T, with ...func(*Options)) *house {
 	h := &house{db: d, flows: &flows{db: d, ended: map[string]chan struct{}{}}, logs: &lockedBuffer{}}
 	o := Options{
 		DB: d, Workflows: h.flows, Auth: auth, Installation: registry.Installation{AllowNoneExceptions: true},
-		Log: slog.New(slog.NewJSONHandler(h.logs, nil)),
+		Log: slog.New(slog.NewJSONHandler(h.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, change := range with {
 		change(&o)

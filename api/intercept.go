@@ -71,7 +71,7 @@ func (h *Handler) failed(ctx context.Context, c *call, req connect.AnyRequest, c
 func (h *Handler) validate(m proto.Message) error {
 	if path := unknownPath(m.ProtoReflect()); path != "" {
 		return registry.Errorf(registry.ReasonUnknownField, "the request has a field that does not exist, in %s", path).
-			WithField(path, "has an unknown field")
+			WithField(path, "has an unknown field").WithNext("see %s in /openapi.json or by reflection", path)
 	}
 	if path := nulPath(m.ProtoReflect(), ""); path != "" {
 		return registry.Errorf(registry.ReasonInvalidArgument, "the request is not valid").WithField(path, "holds the character NUL")
@@ -86,7 +86,7 @@ func (h *Handler) validate(m proto.Message) error {
 	}
 	e := registry.Errorf(registry.ReasonInvalidArgument, "the request is not valid")
 	for _, v := range violations.Violations {
-		e.WithField(protovalidate.FieldPathString(v.Proto.GetField()), "%s", v.Proto.GetMessage())
+		e.WithField(protovalidate.FieldPathString(v.Proto.GetField()), "%s", inWords(v))
 	}
 	return e
 }

@@ -178,8 +178,8 @@ func TestAFailedRequestIsOneLineOfTheLog(t *testing.T) {
 			return ways["gRPC"](t, h, admin(alpha), doUpdate, &pb.UpdateMcpServerRequest{
 				ServerId: "nobody", Server: &pb.ServerPatch{Description: "a-secret-thing"}, UpdateMask: mask("description"),
 			}, nil)
-		}, "WARN", "server_not_found", doUpdate},
-		"before one": {func() outcome { return h.raw(t, "POST", "/factory/mcp-servers", `{"a-secret-thing":1}`, nil) }, "WARN", "unknown_field", "POST /factory/mcp-servers"},
+		}, "DEBUG", "server_not_found", doUpdate},
+		"before one": {func() outcome { return h.raw(t, "POST", "/factory/mcp-servers", `{"a-secret-thing":1}`, nil) }, "DEBUG", "unknown_field", "POST /factory/mcp-servers"},
 		"at the door": {func() outcome {
 			return ways["REST"](t, h, "a-secret-thing-of-a-token", doGet, &pb.GetMcpServerRequest{ServerId: "x"}, nil)
 		}, "WARN", "unauthenticated", "GET /factory/mcp-servers/x"},

@@ -42,6 +42,36 @@ type readiness struct {
 	Checks []checked `json:"checks"`
 }
 
+// standing remembers which checks failed when they were made last, so that the
+// log has a line when that changes and none for each request.
+type standing struct {
+	mu   sync.Mutex
+	away map[string]bool
+}
+
+// see takes what came of a check.
+func (s *standing) see(ctx context.Context, log *slog.Logger, check Check, err error) {
+	s.mu.Lock()
+	changed := s.away[check.Name] != (err != nil)
+	if s.away == nil {
+		s.away = map[string]bool{}
+	}
+	s.away[check.Name] = err != nil
+	s.mu.Unlock()
+	if !changed {
+		return
+	}
+	attrs := []slog.Attr{slog.String("check", check.Name), slog.Bool("optional", check.Optional)}
+	switch {
+	case err == nil:
+		log.LogAttrs(ctx, slog.LevelInfo, "a dependency is back", attrs...)
+	case check.Optional:
+		log.LogAttrs(ctx, slog.LevelWarn, "a dependency is away", append(attrs, slog.Any("error", err))...)
+	default:
+		log.LogAttrs(ctx, slog.LevelWarn, "not ready", append(attrs, slog.Any("error", err))...)
+	}
+}
+
 func livez(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write([]byte("ok\n")) // the caller went away
@@ -78,6 +108,7 @@ func (h *Handler) ready(ctx context.Context) (bool, []checked) {
 		{Name: "schema", Run: h.opts.DB.Check},
 	}, h.opts.Checks...)
 	out := make([]checked, len(checks))
+	asked := ctx
 	var all sync.WaitGroup
 	for i, check := range checks {
 		all.Go(func() {
@@ -91,7 +122,9 @@ func (h *Handler) ready(ctx context.Context) (bool, []checked) {
 				if _, known := registry.AsError(err); !known {
 					out[i].Reason = registry.ReasonDependency
 				}
-				h.log.LogAttrs(ctx, slog.LevelWarn, "not ready", slog.String("check", check.Name), slog.Any("error", err))
+			}
+			if asked.Err() == nil { // else it failed because nobody waits any more
+				h.found.see(asked, h.log, check, err)
 			}
 		})
 	}

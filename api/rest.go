@@ -64,6 +64,8 @@ func tidyREST(r *http.Request) *registry.Error {
 		if r.ContentLength > 0 {
 			return registry.Errorf(registry.ReasonInvalidArgument, "a %s has no body", r.Method)
 		}
+		// A HEAD is a GET of which net/http sends no body (RFC 9110, section 9.3.2).
+		r.Method = http.MethodGet
 		query, err := url.ParseQuery(r.URL.RawQuery)
 		switch {
 		case err != nil:

@@ -66,7 +66,8 @@ func idempotencyKey(ctx context.Context) (string, error) {
 		printable = printable && c >= ' ' && c <= '~'
 	}
 	if !printable {
-		return "", registry.Errorf(registry.ReasonInvalidArgument, "the Idempotency-Key must be one header of at most %d printable ASCII characters", registry.MaxIdempotencyKey)
+		return "", registry.Errorf(registry.ReasonInvalidArgument, "the Idempotency-Key must be one header of at most %d printable ASCII characters", registry.MaxIdempotencyKey).
+			WithNext("send a new UUID with each new request, and the same one when you repeat it")
 	}
 	return key, nil
 }
@@ -188,7 +189,7 @@ func (s servers) GetMcpServer(ctx context.Context, req *pb.GetMcpServerRequest) 
 	if err != nil {
 		return nil, err
 	}
-	v, err := d.store.Server(ctx, req.GetServerId())
+	v, err := d.server(ctx, req.GetServerId())
 	if err != nil {
 		return nil, err
 	}
@@ -204,21 +205,22 @@ func (s servers) UpdateMcpServer(ctx context.Context, req *pb.UpdateMcpServerReq
 	if err := edit.Check(); err != nil {
 		return nil, err
 	}
-	server, err := s.change(ctx, req.GetServerId(), "edit", func(ctx context.Context, v *db.ServerView, op registry.Operation) error {
-		_, err := s.opts.Workflows.Edit(ctx, v.Name, workflows.EditInput{Tenant: v.TenantID, ServerID: v.ServerID, Operation: op, Edit: edit})
-		return err
+	server, err := s.change(ctx, req.GetServerId(), "edit", func(ctx context.Context, v *db.ServerView, op registry.Operation) (registry.Server, error) {
+		return s.opts.Workflows.Edit(ctx, v.Name, workflows.EditInput{Tenant: v.TenantID, ServerID: v.ServerID, Operation: op, Edit: edit})
 	})
 	return &pb.UpdateMcpServerResponse{Server: server}, err
 }
 
-// change brings a change to a live server and gives the server as it is then.
-// About a closed one the table has the answer.
-func (s servers) change(ctx context.Context, ref, name string, do func(context.Context, *db.ServerView, registry.Operation) error) (*pb.McpServer, error) {
+// change brings a change to a live server and gives the server as this change
+// left it, whatever others made of it since: its etag is the one to go on with.
+// What is not the server's own (where it is reached, counts, the last probe) is
+// as of now. About a closed one the table has the answer.
+func (s servers) change(ctx context.Context, ref, name string, do func(context.Context, *db.ServerView, registry.Operation) (registry.Server, error)) (*pb.McpServer, error) {
 	d, err := s.desk(ctx)
 	if err != nil {
 		return nil, err
 	}
-	v, err := d.store.Server(ctx, ref)
+	v, err := d.server(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -228,16 +230,18 @@ func (s servers) change(ctx context.Context, ref, name string, do func(context.C
 	callOf(ctx).sent = true
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
-	if err := do(ctx, &v, d.operation(name, "", "")); err != nil {
-		return nil, err
-	}
-	v, err = d.store.Server(ctx, v.ServerID)
+	changed, err := do(ctx, &v, d.operation(name, "", ""))
 	if err != nil {
 		return nil, err
 	}
+	if v, err = d.store.Server(ctx, v.ServerID); err != nil {
+		return nil, err
+	}
+	v.Server = changed
 	return serverOut(&v), nil
 }
 
 func retired(v *registry.Server) error {
-	return registry.Errorf(registry.ReasonServerRetired, "server %s is retired", v.Name).With("server_id", v.ServerID)
+	return registry.Errorf(registry.ReasonServerRetired, "server %s is retired", v.Name).With("server_id", v.ServerID).
+		WithNext("register it again under the same name")
 }

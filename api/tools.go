@@ -2,8 +2,11 @@ package api
 
 import (
 	"context"
+	"time"
 
+	"countersign/db"
 	pb "countersign/proto/countersign/registry/v1"
+	"countersign/registry"
 	"countersign/workflows"
 )
 
@@ -16,7 +19,7 @@ func (t tools) GetTool(ctx context.Context, req *pb.GetToolRequest) (*pb.GetTool
 	if err != nil {
 		return nil, err
 	}
-	v, err := d.store.Tool(ctx, req.GetToolId())
+	v, err := d.tool(ctx, req.GetToolId())
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +33,7 @@ func (t tools) SetToolEnabled(ctx context.Context, req *pb.SetToolEnabledRequest
 	if err != nil {
 		return nil, err
 	}
-	v, err := d.store.Tool(ctx, req.GetToolId())
+	v, err := d.tool(ctx, req.GetToolId())
 	if err != nil {
 		return nil, err
 	}
@@ -43,15 +46,28 @@ func (t tools) SetToolEnabled(ctx context.Context, req *pb.SetToolEnabledRequest
 	}
 	change, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
-	_, err = t.opts.Workflows.SetEnabled(change, v.Server.Name, workflows.SetEnabledInput{
+	changed, err := t.opts.Workflows.SetEnabled(change, v.Server.Name, workflows.SetEnabledInput{
 		Tenant: v.Server.TenantID, ServerID: v.Server.ServerID, Operation: d.operation(name, "", ""),
 		Tool: v.Tool.ExternalID, Enabled: req.GetEnabled(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	if v, err = d.store.Tool(ctx, req.GetToolId()); err != nil {
+	if v, err = d.tool(ctx, req.GetToolId()); err != nil {
 		return nil, err
 	}
+	asChanged(&v, &changed, req.GetEnabled(), time.Now())
 	return &pb.SetToolEnabledResponse{Tool: toolOut(&v, v.Definition)}, nil
+}
+
+// asChanged shows a tool as this switch left it and its server, whatever others
+// made of them since.
+func asChanged(v *db.ToolView, server *registry.Server, enabled bool, now time.Time) {
+	if v.Server.ServerID != server.ServerID {
+		return // the tool's id went to another server meanwhile
+	}
+	v.Server, v.Tool.Enabled = *server, enabled
+	v.Denial = registry.Resolve(registry.ResolveFacts{
+		Tool: &v.Tool, Server: &v.Server, ProviderEnabled: v.ProviderEnabled, Binding: v.Binding, Now: now,
+	})
 }
