@@ -18,9 +18,9 @@ import (
 func TestLivesGoOnAfterCrashesAnywhere(t *testing.T) {
 	t.Parallel()
 	const servers, crashes = 12, 4
-	seed := rand.Uint64() //nolint:gosec // chance, not a secret
+	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	chance := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // chance, not a secret
+	chance := rand.New(rand.NewPCG(seed, 0))
 	d := newDev(t)
 	d.interval = time.Second
 	d.start(t)
