@@ -170,9 +170,5 @@ func wait(x *Exchange, d time.Duration) bool {
 }
 
 func withID(message string, call Call) string {
-	id := "null"
-	if call.ID != nil {
-		id = string(call.ID)
-	}
-	return strings.ReplaceAll(message, "$ID", id)
+	return strings.ReplaceAll(message, "$ID", call.id())
 }

@@ -44,7 +44,7 @@ type Script struct {
 	// Sessions makes a legacy server hand out a session id and insist on it.
 	Sessions bool
 
-	Version      string // protocol revision it settles on; "" = the newest of its era
+	Version      string // protocol revision it settles on; "" = the newest of its era; "-" names none
 	Name         string // serverInfo.name; "" = "mcptest"
 	Instructions string
 	ServerInfo   string // raw JSON in place of serverInfo; "-" leaves it out
@@ -56,6 +56,13 @@ type Script struct {
 	// Faults come first, by JSON-RPC method, by HTTP method where a request has
 	// no JSON-RPC one, or [Any].
 	Faults map[string]Fault
+	// Paths comes before Faults: what is answered at other places than the
+	// endpoint, such as /.well-known/oauth-protected-resource, by URL path.
+	Paths map[string]Fault
+	// Endpoint makes it a server of the older transport HTTP+SSE: a GET gets a
+	// stream that names this address, relative or whole, for the POSTs, with
+	// $SESSION in it. "" = streamable HTTP.
+	Endpoint string
 }
 
 // List sets what a list method answers, and removes it when list is nil.
@@ -89,14 +96,14 @@ var keys = map[string]string{
 func (s *Script) result(call Call) (string, bool) {
 	switch call.Method {
 	case "server/discover":
-		return `{"supportedVersions":["` + cmp.Or(s.Version, Modern20260728) + `"],"capabilities":` + s.capabilities() +
+		return `{` + s.version(`"supportedVersions":[`, Modern20260728, `],`) + `"capabilities":` + s.capabilities() +
 			s.instructions() + `,"resultType":"complete","ttlMs":0,"cacheScope":"private"` + s.serverInfo(`"_meta":{"io.modelcontextprotocol/serverInfo":`, "}") + `}`, true
 	case "initialize":
 		var params struct {
 			ProtocolVersion string `json:"protocolVersion"`
 		}
 		_ = json.Unmarshal(call.Params, &params)
-		return `{"protocolVersion":` + quote(cmp.Or(s.Version, params.ProtocolVersion)) + `,"capabilities":` + s.capabilities() +
+		return `{` + s.version(`"protocolVersion":`, params.ProtocolVersion, `,`) + `"capabilities":` + s.capabilities() +
 			s.instructions() + s.serverInfo(`"serverInfo":`, "") + `}`, true
 	}
 	list := s.Lists[call.Method]
@@ -111,7 +118,17 @@ func (s *Script) result(call Call) (string, bool) {
 	if page.Next != nil {
 		result += `,"nextCursor":` + quote(*page.Next)
 	}
+	if page.More != "" {
+		result += "," + page.More
+	}
 	return result + `}`, true
+}
+
+func (s *Script) version(before, asked, after string) string {
+	if s.Version == "-" {
+		return ""
+	}
+	return before + quote(cmp.Or(s.Version, asked)) + after
 }
 
 func (s *Script) capabilities() string {
@@ -146,10 +163,11 @@ func quote(s string) string {
 }
 
 // Page is one page of a list: raw items and the next cursor (nil = the last
-// page), or a whole raw result.
+// page), or a whole raw result in their place.
 type Page struct {
 	Items []string
 	Next  *string
+	More  string // further members of the result, such as "ttlMs":60000
 	Raw   string
 }
 

@@ -1,15 +1,15 @@
 package mcptest
 
 import (
-	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -23,11 +23,21 @@ type Server struct {
 
 	http *http.Server
 
+	// Canary is another server on a port of its own, for scripts that name it as
+	// $CANARY: whatever it sees, a client was led astray. nil when none does.
+	Canary *Server
+
 	mu          sync.Mutex
+	started     time.Time
 	script      Script
 	calls       []Call
-	sessions    map[string]bool // id → still open
-	connections int             // ever accepted
+	counts      map[string]int // calls by kind
+	log         *recorder
+	stderr      io.Writer               // of stdio
+	exit        func(int)               // of stdio
+	sessions    map[string]bool         // id → still open
+	streams     map[string]*eventStream // HTTP+SSE, by session
+	connections int                     // ever accepted
 	open        map[net.Conn]bool
 }
 
@@ -57,21 +67,40 @@ func Start(script Script) (*Server, error) {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
 	s := Handler(script)
-	s.URL = "http://" + l.Addr().String() + "/mcp"
-	s.http = &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, ConnState: s.ConnState}
-	go func() { _ = s.http.Serve(l) }()
+	s.serve(l, s, "http")
 	return s, nil
+}
+
+func (s *Server) serve(l net.Listener, handler http.Handler, scheme string) {
+	s.URL = scheme + "://" + l.Addr().String() + "/mcp"
+	s.http = &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ConnState: s.ConnState,
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // its clients are meant to fail
+	}
+	go func() { _ = s.http.Serve(l) }()
 }
 
 // Handler gives a server without a port of its own, to be mounted elsewhere.
 func Handler(script Script) *Server {
-	return &Server{script: script, sessions: map[string]bool{}, open: map[net.Conn]bool{}}
+	return &Server{
+		script: script, started: time.Now(), counts: map[string]int{},
+		sessions: map[string]bool{}, streams: map[string]*eventStream{}, open: map[net.Conn]bool{},
+	}
 }
 
 // Close ends the server and every connection.
 func (s *Server) Close() {
-	if s.http != nil {
-		_ = s.http.Close()
+	if s.Canary != nil {
+		s.Canary.Close()
+	}
+	if s.http == nil {
+		return
+	}
+	_ = s.http.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for conn := range s.open { // those that a fault took over
+		_ = conn.Close()
 	}
 }
 
@@ -82,17 +111,38 @@ func (s *Server) Edit(change func(*Script)) {
 	change(&s.script)
 }
 
-// Call is one HTTP request that the server got.
+// Call is one HTTP request that the server got, or one line on stdin.
 type Call struct {
-	HTTP    string          // HTTP method
-	Method  string          // JSON-RPC method, "" when there is none
-	ID      json.RawMessage // JSON-RPC id, nil for notifications
-	Params  json.RawMessage
-	Header  http.Header
-	Host    string
-	Session string // Mcp-Session-Id
+	HTTP    string          `json:"http,omitempty"`   // HTTP method; "" on stdin
+	Path    string          `json:"path,omitempty"`   // with its query
+	Method  string          `json:"method,omitempty"` // JSON-RPC method, "" when there is none
+	ID      json.RawMessage `json:"id,omitempty"`     // JSON-RPC id, nil for notifications
+	Params  json.RawMessage `json:"params,omitempty"`
+	Header  http.Header     `json:"header,omitempty"`
+	Host    string          `json:"host,omitempty"`
+	Session string          `json:"session,omitempty"` // Mcp-Session-Id, or that of HTTP+SSE
+	Body    []byte          `json:"body,omitempty"`    // as it came; base64 in a record
 	// Nth counts the calls of this JSON-RPC method (or HTTP method) from 1.
-	Nth int
+	Nth int `json:"nth"`
+	// At is the time since the server was made.
+	At time.Duration `json:"at"`
+
+	tls bool
+}
+
+func (c Call) id() string {
+	if c.ID == nil {
+		return "null"
+	}
+	return string(c.ID)
+}
+
+// origin is the server's own, as the client names it.
+func (c Call) origin() string {
+	if c.tls {
+		return "https://" + c.Host
+	}
+	return "http://" + c.Host
 }
 
 // Cursor gives the cursor of a list request, nil when it has none.
@@ -173,6 +223,20 @@ func (s *Server) ConnState(conn net.Conn, state http.ConnState) {
 	}
 }
 
+// keep counts a connection that a fault took over, until drop closes it.
+func (s *Server) keep(conn net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open[conn] = true
+}
+
+func (s *Server) drop(conn net.Conn) {
+	_ = conn.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, conn)
+}
+
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
@@ -180,44 +244,90 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	call, script := s.record(r, body)
-	for _, key := range []string{call.key(), Any} {
-		if fault := script.Faults[key]; fault != nil && fault(&Exchange{W: w, R: r, Call: call, Script: script}) {
+	x := &Exchange{W: w, R: r, Call: call, Script: script, server: s}
+	if fault := script.Paths[r.URL.Path]; fault != nil && fault(x) {
+		return
+	}
+	if script.Endpoint != "" && r.Method == http.MethodPost {
+		stream := s.stream(call.Session)
+		if stream == nil { // as servers of HTTP+SSE answer a POST to their GET address
+			x.stray(http.StatusMethodNotAllowed)
 			return
 		}
+		turn := stream.turn()
+		defer turn.end()
+		x.stream, x.R = turn, r.WithContext(stream.ctx) // the answer lives as long as the stream
 	}
+	x.run()
+}
+
+// stray answers what has no place in the protocol of the script.
+func (x *Exchange) stray(status int) {
+	if !x.fault() {
+		x.W.WriteHeader(status)
+	}
+}
+
+// run answers by the first fault that will, else honestly.
+func (x *Exchange) run() {
+	if !x.fault() {
+		x.honest()
+	}
+}
+
+func (x *Exchange) fault() bool {
+	for _, key := range []string{x.Call.key(), Any} {
+		if fault := x.Script.Faults[key]; fault != nil && fault(x) {
+			return true
+		}
+	}
+	return false
+}
+
+// honest is what a server without faults does.
+func (x *Exchange) honest() {
+	call := x.Call
 	switch {
-	case r.Method == http.MethodDelete && script.Sessions:
-		s.end(call.Session)
-		w.WriteHeader(http.StatusNoContent)
-	case r.Method != http.MethodPost:
-		w.WriteHeader(http.StatusMethodNotAllowed)
+	case x.kind == stdioCall:
+		x.server.answer(x)
+	case x.Script.Endpoint != "" && call.HTTP == http.MethodGet:
+		x.server.serveStream(x)
+	case call.HTTP == http.MethodDelete && x.Script.Sessions:
+		x.server.end(call.Session)
+		x.W.WriteHeader(http.StatusNoContent)
+	case call.HTTP != http.MethodPost:
+		x.W.WriteHeader(http.StatusMethodNotAllowed)
 	case call.Method == "":
-		fail(w, http.StatusBadRequest, nil, -32600, "not a JSON-RPC request")
+		x.fail(http.StatusBadRequest, nil, -32600, "not a JSON-RPC request")
 	default:
-		s.answer(&Exchange{W: w, R: r, Call: call, Script: script})
+		x.server.answer(x)
 	}
 }
 
 // record notes the call and takes the script as it is now.
 func (s *Server) record(r *http.Request, body []byte) (Call, Script) {
-	call := Call{HTTP: r.Method, Header: r.Header.Clone(), Host: r.Host, Session: r.Header.Get("Mcp-Session-Id")}
+	call := Call{
+		HTTP: r.Method, Path: r.URL.RequestURI(), Header: r.Header.Clone(), Host: r.Host, Body: body,
+		Session: cmp.Or(r.Header.Get("Mcp-Session-Id"), r.URL.Query().Get("session")), tls: r.TLS != nil,
+	}
+	return s.note(call)
+}
+
+func (s *Server) note(call Call) (Call, Script) {
 	var message struct {
 		Method string          `json:"method"`
 		ID     json.RawMessage `json:"id"`
 		Params json.RawMessage `json:"params"`
 	}
-	if json.Unmarshal(body, &message) == nil {
+	if json.Unmarshal(call.Body, &message) == nil {
 		call.Method, call.ID, call.Params = message.Method, message.ID, message.Params
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	call.Nth = 1
-	for _, c := range s.calls {
-		if c.key() == call.key() {
-			call.Nth++
-		}
-	}
+	s.counts[call.key()]++
+	call.Nth, call.At = s.counts[call.key()], time.Since(s.started)
 	s.calls = append(s.calls, call)
+	s.log.call(call)
 	script := s.script
 	return call, script
 }
@@ -238,6 +348,15 @@ func (s *Server) end(id string) {
 	}
 }
 
+// forget ends every session, as a server that was restarted.
+func (s *Server) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id := range s.sessions {
+		s.sessions[id] = false
+	}
+}
+
 func (s *Server) alive(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,36 +366,44 @@ func (s *Server) alive(id string) bool {
 // answer is what an honest server of the script's era does.
 func (s *Server) answer(x *Exchange) {
 	call, script := x.Call, x.Script
-	modern := script.Era != Legacy && call.Header.Get("Mcp-Protocol-Version") >= Modern20260728
+	modern := script.Era != Legacy && x.revision() >= Modern20260728
 	switch {
 	case call.Method == "server/discover" && script.Era == Legacy:
+		if x.kind == stdioCall || x.stream != nil {
+			x.fail(http.StatusOK, call.ID, -32601, "Method not found")
+			return
+		}
 		// What the TypeScript SDK says to a first message that is no initialize.
-		fail(x.W, http.StatusBadRequest, nil, -32000, "Bad Request: Server not initialized")
+		x.fail(http.StatusBadRequest, nil, -32000, "Bad Request: Server not initialized")
 		return
 	case modern:
-		if why := badModern(call); why != "" {
-			fail(x.W, http.StatusBadRequest, call.ID, -32020, why)
+		if why := x.badModern(); why != "" {
+			x.fail(http.StatusBadRequest, call.ID, -32020, why)
 			return
 		}
 	case call.Method == "initialize" && script.Era == Modern:
-		fail(x.W, http.StatusNotFound, call.ID, -32601, "Method not found")
+		x.fail(http.StatusNotFound, call.ID, -32601, "Method not found")
 		return
 	case script.Era == Modern:
-		fail(x.W, http.StatusBadRequest, call.ID, -32602, "missing _meta")
+		x.fail(http.StatusBadRequest, call.ID, -32602, "missing _meta")
 		return
+	case x.kind == stdioCall || x.stream != nil:
 	case call.Method == "initialize" && script.Sessions:
 		x.W.Header().Set("Mcp-Session-Id", s.begin())
 	case call.Method != "initialize" && script.Sessions:
 		if call.Session == "" {
-			fail(x.W, http.StatusBadRequest, nil, -32000, "Bad Request: Mcp-Session-Id header is required")
+			x.fail(http.StatusBadRequest, nil, -32000, "Bad Request: Mcp-Session-Id header is required")
 			return
 		}
 		if !s.alive(call.Session) {
-			fail(x.W, http.StatusNotFound, nil, -32001, "Session not found")
+			x.fail(http.StatusNotFound, nil, -32001, "Session not found")
 			return
 		}
 	}
 	if call.ID == nil {
+		if x.kind == stdioCall || x.accept() {
+			return
+		}
 		x.W.WriteHeader(http.StatusAccepted)
 		return
 	}
@@ -286,26 +413,48 @@ func (s *Server) answer(x *Exchange) {
 		if modern {
 			status = http.StatusNotFound
 		}
-		fail(x.W, status, call.ID, -32601, "Method not found")
+		x.fail(status, call.ID, -32601, "Method not found")
 		return
 	}
 	x.Reply(result)
 }
 
-// badModern checks the rules of 2026-07-28 for the headers and _meta of a request.
-func badModern(call Call) string {
+// revision is the protocol's, as a modern client names it with every request.
+func (x *Exchange) revision() string {
+	if x.kind == stdioCall || x.stream != nil {
+		return x.Call.meta("protocolVersion")
+	}
+	return x.Call.Header.Get("Mcp-Protocol-Version")
+}
+
+// meta gives a string of the request's _meta.
+func (c Call) meta(key string) string {
 	var params struct {
 		Meta map[string]json.RawMessage `json:"_meta"`
 	}
-	_ = json.Unmarshal(call.Params, &params)
-	var version string
-	_ = json.Unmarshal(params.Meta["io.modelcontextprotocol/protocolVersion"], &version)
-	var capabilities map[string]any
-	switch {
-	case call.ID != nil && version != call.Header.Get("Mcp-Protocol-Version"):
-		return "header mismatch: _meta and Mcp-Protocol-Version differ"
-	case call.ID != nil && json.Unmarshal(params.Meta["io.modelcontextprotocol/clientCapabilities"], &capabilities) != nil:
+	_ = json.Unmarshal(c.Params, &params)
+	var value string
+	_ = json.Unmarshal(params.Meta["io.modelcontextprotocol/"+key], &value)
+	return value
+}
+
+// badModern checks the rules of 2026-07-28 for the headers and _meta of a request.
+func (x *Exchange) badModern() string {
+	call := x.Call
+	var params struct {
+		Meta struct {
+			Capabilities map[string]any `json:"io.modelcontextprotocol/clientCapabilities"`
+		} `json:"_meta"`
+	}
+	if err := json.Unmarshal(call.Params, &params); call.ID != nil && (err != nil || params.Meta.Capabilities == nil) {
 		return "missing clientCapabilities in _meta"
+	}
+	if x.kind == stdioCall {
+		return ""
+	}
+	switch {
+	case call.ID != nil && call.meta("protocolVersion") != call.Header.Get("Mcp-Protocol-Version"):
+		return "header mismatch: _meta and Mcp-Protocol-Version differ"
 	case call.Header.Get("Mcp-Method") != call.Method:
 		return "header mismatch: Mcp-Method"
 	case call.Session != "":
@@ -313,52 +462,3 @@ func badModern(call Call) string {
 	}
 	return ""
 }
-
-// fail answers with a JSON-RPC error. A nil id becomes null.
-func fail(w http.ResponseWriter, status int, id json.RawMessage, code int, message string) {
-	if id == nil {
-		id = json.RawMessage("null")
-	}
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, id, code, quote(message))
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = io.WriteString(w, body)
-}
-
-// Exchange is one request that is being answered.
-type Exchange struct {
-	W      http.ResponseWriter
-	R      *http.Request
-	Call   Call
-	Script Script
-}
-
-// Reply answers with a result, raw JSON or what pretends to be, in the script's
-// framing.
-func (x *Exchange) Reply(result string) {
-	id := x.Call.ID
-	if id == nil {
-		id = json.RawMessage("null")
-	}
-	x.Send(`{"jsonrpc":"2.0","id":` + string(id) + `,"result":` + result + `}`)
-}
-
-// Send answers with one whole message in the script's framing.
-func (x *Exchange) Send(message string) {
-	if x.Script.Framing != SSE {
-		x.W.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(x.W, message)
-		return
-	}
-	x.W.Header().Set("Content-Type", "text/event-stream")
-	var out bytes.Buffer
-	out.WriteString("event: message\n")
-	for line := range strings.SplitSeq(message, "\n") {
-		out.WriteString("data: " + line + "\n")
-	}
-	out.WriteString("\n")
-	_, _ = x.W.Write(out.Bytes())
-	x.flush()
-}
-
-func (x *Exchange) flush() { _ = http.NewResponseController(x.W).Flush() }
