@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -122,19 +121,19 @@ func (p *processSpec) begin(ctx context.Context, s *Server, world Process) bool 
 	if p.StartDelay > 0 && !pause(time.Duration(p.StartDelay)) {
 		return false
 	}
-	errors := func() {
+	complain := func() {
 		for _, c := range p.Stderr {
 			_ = c.stream(same, world.Err, alive)
 		}
 	}
 	if p.Exit == nil {
-		go errors() // a flood goes on beside the protocol
+		go complain() // a flood goes on beside the protocol
 	}
 	for _, c := range p.Stdout {
 		_ = c.stream(same, world.Out, alive)
 	}
 	if p.Exit != nil {
-		errors()
+		complain()
 		s.exit(*p.Exit)
 	}
 	return p.Exit == nil
@@ -160,9 +159,6 @@ func (p *processSpec) listen(ctx context.Context, s *Server, world Process, reco
 				}
 			}
 			if err != nil {
-				if errors.Is(err, io.EOF) {
-					records.write(Record{Event: "eof"})
-				}
 				return
 			}
 		}
@@ -180,10 +176,12 @@ func (p *processSpec) listen(ctx context.Context, s *Server, world Process, reco
 			return
 		case line, ok := <-lines:
 			if ok {
-				running.Go(func() { s.line(calls, line, &turn{mu: &out, write: world.Out.Write, lines: true}) })
+				call, script := s.note(Call{Body: line})
+				running.Go(func() { s.line(calls, call, script, &turn{mu: &out, write: world.Out.Write, lines: true}) })
 				continue
 			}
 		}
+		records.write(Record{Event: "eof"})
 		if p.IgnoreEOF {
 			<-ctx.Done()
 			return
@@ -204,11 +202,9 @@ func (p *processSpec) listen(ctx context.Context, s *Server, world Process, reco
 }
 
 // line answers one line of stdin.
-func (s *Server) line(ctx context.Context, line []byte, w *turn) {
+func (s *Server) line(ctx context.Context, call Call, script Script, w *turn) {
 	defer w.end()
-	call, script := s.note(Call{Body: line})
-	script.Framing = JSON
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "stdio:", bytes.NewReader(line))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "stdio:", bytes.NewReader(call.Body))
 	if err != nil {
 		return // the address is fixed
 	}

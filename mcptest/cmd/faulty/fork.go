@@ -71,6 +71,7 @@ func orphan(args []string) int {
 	if err != nil {
 		return 1
 	}
+	syscall.CloseOnExec(3)                                                // fork waits for its end
 	grandchild := exec.Command(self, orphanFlag+"stay", args[1], args[2]) //nolint:gosec,noctx // itself; meant to outlive us
 	grandchild.Stdout, grandchild.Stderr = os.Stdout, os.Stderr
 	grandchild.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -1,0 +1,20 @@
+package mcptest
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+)
+
+// Build compiles the program faulty into a folder and gives its path, for tests
+// that start it as a process. It needs the go command and this module, and is
+// quick when the build cache has it.
+func Build(ctx context.Context, folder string) (string, error) {
+	name := filepath.Join(folder, "faulty")
+	build := exec.CommandContext(ctx, "go", "build", "-o", name, "countersign/mcptest/cmd/faulty") //nolint:gosec // the folder is the caller's own
+	if text, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, text)
+	}
+	return name, nil
+}
