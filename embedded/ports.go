@@ -2,10 +2,11 @@ package embedded
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/netip"
+	"os"
 	"strconv"
+	"sync/atomic"
 )
 
 // Temporal opens its own listeners, so a port can only be tried and then given to it. Ours come from below the
@@ -47,11 +48,20 @@ func choose(listen string) (netip.AddrPort, error) {
 	return address, try(address)
 }
 
+// next is where the search for a free port goes on. Processes and servers that start in one moment begin at different
+// places, since between the try and the server's own listening somebody else's try would succeed, too.
+var next atomic.Uint32
+
+func init() { next.Store(uint32(os.Getpid()) * portsOfServer) } //nolint:gochecknoinits // no server has a say in where the search begins
+
+// portsOfServer is how many ports a server looks for: three of its services, the frontend and the UI, and some spare.
+const portsOfServer = 8
+
 // freePort finds a port of ip that nobody listens on.
 func freePort(ip netip.Addr) (netip.AddrPort, error) {
 	var err error
 	for range 100 {
-		port := firstPort + rand.IntN(lastPort-firstPort) //nolint:gosec // G404: a port is no secret
+		port := firstPort + next.Add(1)%(lastPort-firstPort)
 		address := netip.AddrPortFrom(ip, uint16(port))
 		if err = try(address); err == nil {
 			return address, nil
