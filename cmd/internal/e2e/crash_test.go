@@ -121,9 +121,10 @@ func (c crash) test(t *testing.T) {
 	if s.awaitReady(t) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
+		ended := s.ended
 		go func() {
 			select {
-			case <-s.ended:
+			case <-ended:
 				cancel()
 			case <-ctx.Done():
 			}
