@@ -66,7 +66,7 @@ now when nothing is said.`,
 					return err
 				}
 			}
-			if err := c.confirm(cmd.Context(), "Approve this?"); err != nil {
+			if err := c.confirm(cmd.Context(), p.question()); err != nil {
 				return err
 			}
 			ctx, cancel := c.within(cmd.Context(), wait.usual())

@@ -82,9 +82,6 @@ func (c *cli) limit(usual time.Duration) time.Duration {
 	return usual
 }
 
-// forPeople says whether the result is text for a reader rather than data.
-func (c *cli) forPeople() bool { return c.output == formatTable || c.output == formatWide }
-
 // notef writes one line for people to standard error.
 func (c *cli) notef(format string, args ...any) {
 	if !c.quiet {

@@ -185,13 +185,32 @@ func retryOnce() connect.UnaryInterceptorFunc {
 			}
 			select {
 			case <-ctx.Done():
+				if first, told := errors.AsType[*connect.Error](err); told && connect.IsWireError(first) {
+					return response, &vainRepeatError{connect.NewError(connect.CodeDeadlineExceeded, ctx.Err()), first}
+				}
 				return response, err
 			case <-time.After(pauseAfter(err)):
 			}
-			return next(ctx, request)
+			first, told := errors.AsType[*connect.Error](err)
+			response, err = next(ctx, request)
+			if again, ok := errors.AsType[*connect.Error](err); ok && told && connect.IsWireError(first) && !connect.IsWireError(again) {
+				return response, &vainRepeatError{err, first}
+			}
+			return response, err
 		}
 	}
 }
+
+// vainRepeatError is a call of which the repeat got no answer. Why the first one
+// was refused is the last that is known.
+type vainRepeatError struct {
+	error
+
+	first *connect.Error
+}
+
+// Unwrap gives the error of the repeat.
+func (r *vainRepeatError) Unwrap() error { return r.error }
 
 // pauseAfter is how long to wait before a repeat: what the API asks for, within
 // bounds.

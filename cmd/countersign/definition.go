@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"regexp"
 	"slices"
 )
 
@@ -11,6 +12,7 @@ import (
 // approves it must have seen every word that a model will read.
 func writeDefinition(s *sheet, indent string, t tool) {
 	if title := t.GetTitle(); title != "" {
+		s.unseen(indent, title)
 		s.linef("%stitle (of the server): %s", indent, title)
 	}
 	if text := t.GetDescription(); text != "" {
@@ -23,6 +25,7 @@ func writeDefinition(s *sheet, indent string, t tool) {
 	}
 	var parts map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(raw), &parts); err != nil || t.GetQuarantineReason() != "" { // it may have a key twice
+		s.unseen(indent, unescaped(json.RawMessage(raw)))
 		s.linef("%sdefinition (of the server): %s", indent, raw)
 		return
 	}
@@ -34,8 +37,24 @@ func writeDefinition(s *sheet, indent string, t tool) {
 		if key == "annotations" {
 			label = "hints (of the server, not to be trusted)"
 		}
+		s.unseen(indent, unescaped(parts[key]))
 		s.linef("%s%s: %s", indent, label, compact(parts[key]))
 	}
+}
+
+// jsonEscapes are those of characters by their number.
+var jsonEscapes = regexp.MustCompile(`(?:\\u[0-9a-fA-F]{4})+`)
+
+// unescaped gives JSON with the characters that it names by number, to be
+// looked at only.
+func unescaped(raw json.RawMessage) string {
+	return jsonEscapes.ReplaceAllStringFunc(string(raw), func(escapes string) string {
+		var text string
+		if json.Unmarshal([]byte(`"`+escapes+`"`), &text) != nil {
+			return escapes
+		}
+		return text
+	})
 }
 
 func compact(raw json.RawMessage) string {

@@ -89,6 +89,9 @@ func describe(t *sheet, s server, offers *registryv1.GetMcpCapabilitiesResponse)
 	describeOffers(t, offers)
 	if next := nextCommand(s); next != "" {
 		t.gap()
+		if strings.HasSuffix(next, "--empty") && len(offers.GetResources())+len(offers.GetPrompts()) > 0 {
+			next += ", or with --resource URI or --prompt NAME=TARGET instead of --empty"
+		}
 		t.linef("Next: %s", next)
 	}
 }

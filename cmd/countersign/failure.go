@@ -60,6 +60,11 @@ func (c *cli) failureOf(err error) *failure {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f
 	}
+	if repeated, ok := errors.AsType[*vainRepeatError](err); ok {
+		f := c.failureOf(repeated.error)
+		f.Message += "; before that it answered: " + some(": ", string(reasonOf(repeated.first)), repeated.first.Message())
+		return f
+	}
 	if e, ok := errors.AsType[*connect.Error](err); ok {
 		return c.failureOfCall(e)
 	}
@@ -79,6 +84,7 @@ func (c *cli) failureOf(err error) *failure {
 
 func (c *cli) failureOfCall(e *connect.Error) *failure {
 	f := &failure{Message: e.Message()}
+	ours := false
 	for _, detail := range e.Details() {
 		value, err := detail.Value()
 		if err != nil {
@@ -86,6 +92,7 @@ func (c *cli) failureOfCall(e *connect.Error) *failure {
 		}
 		switch value := value.(type) {
 		case *errdetails.ErrorInfo:
+			ours = value.GetDomain() == errorDomain
 			f.Reason = registry.Reason(value.GetReason())
 			f.Facts = maps.Clone(value.GetMetadata())
 			f.Next = f.Facts[nextStep]
@@ -102,18 +109,56 @@ func (c *cli) failureOfCall(e *connect.Error) *failure {
 	if f.Message == "" {
 		f.Message = e.Code().String()
 	}
-	c.explain(f, e)
+	c.explain(f, e, ours)
+	switch f.Reason {
+	case registry.ReasonServerNotFound:
+		f.Next = "countersign server list"
+	case registry.ReasonToolNotFound:
+		f.Next = "countersign tools list"
+	default:
+	}
 	return f
+}
+
+// errorDomain is the domain that all errors of the API have.
+const errorDomain = "countersign"
+
+// reasonOf gives the reason of an error of the API, or nothing.
+func reasonOf(e *connect.Error) registry.Reason {
+	for _, detail := range e.Details() {
+		if value, err := detail.Value(); err == nil {
+			if info, ok := value.(*errdetails.ErrorInfo); ok && info.GetDomain() == errorDomain {
+				return registry.Reason(info.GetReason())
+			}
+		}
+	}
+	return ""
+}
+
+// inCommands replaces the names of RPCs in a next step by the command that does
+// the same, for the server that the command was about.
+func inCommands(next, name string) string {
+	command := "countersign server request-review " + name
+	switch next {
+	case "RequestReview opens it again", "RequestReview opens one":
+		return command
+	}
+	return strings.ReplaceAll(next, "RequestReview", "`"+command+"`")
 }
 
 // explain says more about what the API cannot know: where it was looked for,
 // and with which token.
-func (c *cli) explain(f *failure, e *connect.Error) {
+func (c *cli) explain(f *failure, e *connect.Error, ours bool) {
 	where, err := c.connection()
 	if err != nil {
 		return
 	}
 	switch code := e.Code(); {
+	case connect.IsWireError(e) && !ours:
+		// Every error of the API says its domain, so something else answers there.
+		f.Reason, f.Exit = "", exitFailure
+		f.Message = where.server + " does not answer like a Countersign API: " + e.Message()
+		f.Next = elsewhere
 	case code == connect.CodeUnauthenticated:
 		f.Reason = registry.ReasonUnauthenticated
 		if where.token == "" {
@@ -135,9 +180,11 @@ func (c *cli) explain(f *failure, e *connect.Error) {
 		f.Next = "start Countersign there, or say where it is by --server, COUNTERSIGN_SERVER or a context"
 	default:
 		f.Message = where.server + " does not answer like a Countersign API: " + e.Message()
-		f.Next = "check --server, COUNTERSIGN_SERVER or the context"
+		f.Next = elsewhere
 	}
 }
+
+const elsewhere = "say where Countersign is by --server, COUNTERSIGN_SERVER or a context"
 
 // cause is the innermost reason why a connection failed, without our own URL
 // around it.

@@ -91,6 +91,9 @@ func startFake() (*fakeAPI, *httptest.Server) {
 	mux.HandleFunc("/elsewhere/", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, strings.TrimPrefix(r.URL.Path, "/elsewhere"), http.StatusTemporaryRedirect)
 	})
+	mux.HandleFunc("/foreign/", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "no such method here", http.StatusMethodNotAllowed)
+	})
 	return f, httptest.NewServer(mux)
 }
 
@@ -191,6 +194,7 @@ func (f *fakeAPI) GetMcpServer(_ context.Context, r *registryv1.GetMcpServerRequ
 		if turns[0].looks--; turns[0].looks < 0 {
 			f.later[s.GetName()] = turns[1:]
 			f.turn(s, turns[0].state)
+			s.Counts.AvailableTools = max(s.GetCounts().GetAvailableTools(), 3)
 		}
 	}
 	return &registryv1.GetMcpServerResponse{Server: s}, nil

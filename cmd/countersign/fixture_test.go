@@ -38,6 +38,7 @@ func fixtureServers() []*registryv1.McpServer {
 	hostile := newServer("hostile", stateVerified)
 	hostile.Description = "line one\nline two\x1b]0;title\a"
 	hostile.Health.Summary = "It said: \x1b[2Jgone\u202e desrever"
+	hostile.Counts = &registryv1.BindingCounts{Tools: 1, AvailableTools: 1}
 	hostile.Reported = &registryv1.ReportedIdentity{Name: "ni\u200bce\x1b[31m", Version: "1\r2"}
 
 	slow := newServer("slow", stateRegistered)

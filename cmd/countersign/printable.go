@@ -16,6 +16,11 @@ func deceives(r rune) bool {
 		unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
+// hides says whether a text holds what deceives, other than line ends and tabs.
+func hides(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && r != '\r' && r != '\t' && deceives(r) })
+}
+
 // printable makes text of strangers fit for a terminal: one line in which
 // everything that deceives is shown as an escape and nothing is left out.
 // Printing the result again changes nothing.

@@ -284,6 +284,18 @@ func (p *proposal) exceptionLine() string {
 	return fmt.Sprintf("no authentication until %s, as approved before, because: %s", when(e.GetExpireTime()), e.GetReason())
 }
 
+// usualException is how long nobody has to be asked twice whether a server
+// shall be used without authentication.
+const usualException = 366 * 24 * time.Hour
+
+// question is what somebody is asked before the approval.
+func (p *proposal) question() string {
+	if p.period > usualException {
+		return fmt.Sprintf("This allows NO AUTHENTICATION for more than a year, until %s. Approve this?", when(p.request.GetExceptionExpireTime()))
+	}
+	return "Approve this?"
+}
+
 // short writes a duration without its zero parts.
 func short(d time.Duration) string {
 	text := d.String()

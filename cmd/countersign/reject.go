@@ -39,7 +39,11 @@ digest that is under review now is rejected.`,
 			if err != nil {
 				return err
 			}
-			return c.showServer(response.GetServer())
+			s := response.GetServer()
+			if n := s.GetCounts().GetCallableTools(); n > 0 {
+				c.notef("still callable, as approved before: %d of its tools; `countersign tools disable ID` takes one away, `countersign server retire %s` all", n, s.GetName())
+			}
+			return c.showServer(s)
 		},
 	}
 	command.Flags().StringVar(&reason, "reason", "", "`TEXT`: why")

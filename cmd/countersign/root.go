@@ -68,6 +68,11 @@ func execute(ctx context.Context, c *cli, args []string) int {
 		return c.report(usagef("%s", err.Error()).withNext("%s --help", command.CommandPath()))
 	}
 	f := c.failureOf(err)
+	name := "NAME"
+	if about := command.Flags().Args(); len(about) > 0 {
+		name = about[0]
+	}
+	f.Next = inCommands(f.Next, name)
 	if f.Next == "" && f.Exit == exitUsage && f.Reason != "" {
 		f.Next = command.CommandPath() + " --help"
 	}

@@ -77,7 +77,8 @@ func scriptMode(ts *testscript.TestScript, _ bool, args []string) {
 // scriptAPI makes the fake API behave:
 //
 //	api calls FILE            write down the calls so far, and forget them
-//	api refuse CODE REASON    refuse the next call so
+//	api refuse CODE REASON [NEXT]
+//	                          refuse the next call so
 //	api hang                  answer nothing any more
 //	api await N               wait until N calls have come
 //	api turn NAME STATE LOOKS bring a server into a state, after some looks at it
@@ -111,7 +112,8 @@ func scriptAPI(ts *testscript.TestScript, _ bool, args []string) {
 	case "refuse":
 		var code connect.Code
 		ts.Check(code.UnmarshalText([]byte(args[1])))
-		fake.refusals = append(fake.refusals, refusal(code, registry.Reason(args[2]), "", nil, "refused for the test"))
+		next := strings.Join(args[3:], " ")
+		fake.refusals = append(fake.refusals, refusal(code, registry.Reason(args[2]), next, nil, "refused for the test"))
 	case "hang":
 		fake.hangs = true
 	case "turn":

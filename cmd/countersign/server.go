@@ -100,7 +100,11 @@ func (c *cli) showServer(s server) error {
 // nextCommand is what somebody would type next about a server as it is.
 func nextCommand(s server) string {
 	about := func(verb string) string { return "countersign server " + verb + " " + s.GetName() }
-	approve := about("approve") + " --all --class CLASS"
+	what := " --all --class CLASS"
+	if counts := s.GetCounts(); counts != nil && counts.GetAvailableTools() == 0 {
+		what = " --empty" // there is no tool that could be approved
+	}
+	approve := about("approve") + what
 	failed := s.GetDiscovery().GetStatus() == discoveryFailed
 	pending := s.GetReview().GetStatus() == reviewPending
 	has := func(causes ...registry.Cause) bool {
@@ -132,7 +136,7 @@ func nextCommand(s server) string {
 		case has(registry.CauseQuarantined, registry.CauseServerTextChanged):
 			return approve
 		case has(registry.CauseAuthExceptionExpired):
-			return about("approve") + " --all --class CLASS --exception-expires 720h"
+			return approve + " --exception-expires 720h"
 		case has(registry.CauseHandshake):
 			return about("test")
 		}

@@ -37,8 +37,17 @@ func (s *sheet) field(label, value string) {
 
 // block writes text of strangers line by line behind a bar, whole.
 func (s *sheet) block(indent, text string) {
+	s.unseen(indent, text)
 	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
 		s.linef("%s| %s", indent, line)
+	}
+}
+
+// unseen warns of text in which something cannot be seen where it is meant to
+// be read. Line ends and tabs are common and shown as escapes without it.
+func (s *sheet) unseen(indent, text string) {
+	if hides(text) {
+		s.linef("%sWARNING: holds characters that cannot be seen, shown here as escapes:", indent)
 	}
 }
 
@@ -58,6 +67,15 @@ type column[M any] struct {
 
 const columnGap = "   "
 
+// widest is how many characters a cell has at most: one long name must not push
+// all other columns away. The other forms have the whole text.
+func (s *sheet) widest() int {
+	if s.wide {
+		return 120
+	}
+	return 60
+}
+
 // writeTable writes rows in columns without borders. An empty cell is "-", so
 // that every row has the same number of words in simple columns.
 func writeTable[M any](s *sheet, columns []column[M], rows []M) {
@@ -72,8 +90,11 @@ func writeTable[M any](s *sheet, columns []column[M], rows []M) {
 		cells[0] = append(cells[0], c.title)
 	}
 	for i, row := range rows {
-		for _, c := range shown {
+		for n, c := range shown {
 			text := printable(c.text(row))
+			if n < len(shown)-1 { // behind the last nothing is pushed away
+				text = cut(text, s.widest())
+			}
 			if text == "" {
 				text = "-"
 			}

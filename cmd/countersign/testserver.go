@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -85,5 +84,6 @@ func reportedLine(r *registryv1.ReportedIdentity) string {
 	if said == "" {
 		return ""
 	}
-	return strconv.Quote(said) + " (not to be trusted)"
+	// What is escaped is left to the sheet; a quote of its own must not end ours.
+	return `"` + strings.ReplaceAll(said, `"`, `\"`) + `" (not to be trusted)`
 }

@@ -86,7 +86,7 @@ func listToolsCommand(c *cli) *cobra.Command {
 			return showList(c, tools, all)
 		},
 	}
-	command.Flags().StringVar(&filter, "filter", "", "`EXPRESSION` of tool_id, name, server_id, server, provider, enabled, available and bound, joined by AND")
+	command.Flags().StringVar(&filter, "filter", "", "`EXPRESSION` of tool_id, name, server_id, server, provider, enabled, available and bound, compared by =, != and : (contains), joined by AND")
 	command.Flags().StringVar(&order, "order-by", "", "`FIELD`: tool_id or first_seen_time, with \" desc\" behind it for the reverse")
 	command.Flags().BoolVar(&retired, "show-retired", false, "tools of retired servers too")
 	pages.addFlags(command.Flags())
@@ -151,12 +151,28 @@ func enableCommand(c *cli, use, short string, enabled bool) *cobra.Command {
 			if err := showRow(c, tools, t); err != nil {
 				return err
 			}
-			if enabled && !t.GetBound() {
-				c.nextf("countersign server approve %s --tool %s=CLASS", t.GetServerName(), t.GetName())
-			} else {
+			switch {
+			case enabled && t.GetQuarantineReason() != "":
+				c.notef("the tool is in quarantine and cannot be approved: %s", some(": ", t.GetQuarantineReason(), t.GetQuarantineDetail()))
+				c.nextf("mend it at the server, then: countersign server discover %s", t.GetServerName())
+			case enabled && !t.GetBound():
+				c.nextf("countersign server approve %s --tool %s=CLASS", t.GetServerName(), typed(t))
+			default:
 				c.nextf("countersign tools resolve %s", t.GetToolId())
 			}
 			return nil
 		},
 	}
+}
+
+// typed is what a person would type for a tool: its name, or its id where the
+// name is not made of characters that every shell takes as they are.
+func typed(t tool) string {
+	plain := func(r rune) bool {
+		return r == '_' || r == '-' || r == '.' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z'
+	}
+	if strings.IndexFunc(t.GetName(), func(r rune) bool { return !plain(r) }) < 0 {
+		return t.GetName()
+	}
+	return t.GetToolId()
 }

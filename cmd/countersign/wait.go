@@ -61,7 +61,7 @@ func reached(is, wanted registryv1.McpServerState) bool {
 // await looks at a server until it has reached what --wait asks for, and gives
 // it as it was last seen. An API that goes away for a moment is waited for too.
 func (c *cli) await(ctx context.Context, a *api, s server, w waiting) (server, error) {
-	said := ""
+	var absent error // why the API was away when it was asked last
 	for pause := firstPause; ; pause = min(pause*3/2, lastPause) {
 		switch {
 		case w.word == "" || reached(s.GetState(), w.state):
@@ -72,35 +72,37 @@ func (c *cli) await(ctx context.Context, a *api, s server, w waiting) (server, e
 				Message: "server " + s.GetName() + " is retired and will never be " + w.word,
 			}).withNext("countersign server describe %s", s.GetServerId())
 		}
-		if now := some(", ", word(s.GetState()), s.GetHealth().GetSummary()); now != said && c.forPeople() {
-			c.notef("%s: %s", s.GetName(), now)
-			said = now
-		}
 		select {
 		case <-ctx.Done():
-			return s, c.waitedFor(ctx, s, w)
+			return s, c.waitedFor(ctx, s, w, absent)
 		case <-time.After(pause):
 		}
 		latest, err := a.getServer(ctx, s.GetServerId())
 		switch {
 		case ctx.Err() != nil:
-			return s, c.waitedFor(ctx, s, w)
+			return s, c.waitedFor(ctx, s, w, absent)
 		case err == nil:
-			s = latest
+			s, absent = latest, nil
 		case !away(err):
 			return s, err
+		default:
+			absent = err
 		}
 	}
 }
 
 // waitedFor says why a wait ended without its state.
-func (c *cli) waitedFor(ctx context.Context, s server, w waiting) error {
+func (c *cli) waitedFor(ctx context.Context, s server, w waiting, absent error) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return ctx.Err()
 	}
 	f := failf(registry.ReasonDeadline, "server %s is still %s, not %s, after %s", s.GetName(), word(s.GetState()), w.word, c.limit(waitTimeout))
 	if summary := s.GetHealth().GetSummary(); summary != "" {
 		f.Message += ": " + summary
+	}
+	if absent != nil {
+		why := c.failureOf(absent)
+		f.Message += "; the API was away: " + some(": ", string(why.Reason), why.Message)
 	}
 	return f.withNext("%s", some("; ", s.GetHealth().GetNextStep(), nextCommand(s)))
 }

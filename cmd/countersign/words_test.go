@@ -77,6 +77,7 @@ func TestEveryServerHasANextCommand(t *testing.T) {
 		{&registryv1.McpServer{State: stateRegistered}, "server describe x"},
 		{&registryv1.McpServer{State: stateRegistered, Discovery: failed}, "server test x"},
 		{&registryv1.McpServer{State: stateVerified, Review: pending}, "server approve x --all --class CLASS"},
+		{&registryv1.McpServer{State: stateVerified, Review: pending, Counts: &registryv1.BindingCounts{Tools: 2}}, "server approve x --empty"},
 		{&registryv1.McpServer{State: stateVerified, Review: pending, Discovery: failed}, "server discover x"},
 		{&registryv1.McpServer{State: stateVerified}, "server request-review x"},
 		{&registryv1.McpServer{State: stateActive}, `tools list --filter 'server = "x"'`},
