@@ -69,6 +69,9 @@ func (d decoder) decode(path string, raw json.RawMessage, into reflect.Value) er
 		}
 		return nil
 	}
+	if into.Type() == reflect.TypeFor[duration]() {
+		return at(path, `not a number of seconds but a text such as "5s"`)
+	}
 	switch into.Kind() { //nolint:exhaustive // the rest is what encoding/json does
 	case reflect.Pointer:
 		into.Set(reflect.New(into.Type().Elem()))
