@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -23,6 +24,14 @@ type Client struct {
 	// Name and Version are what servers are told about us; "countersign" and
 	// "0" when empty.
 	Name, Version string
+	// Commands gives the command of a target of the transport stdio: allowed,
+	// approved, its secrets resolved. Nil means that no processes are started.
+	Commands func(context.Context, registry.Target) (Command, error)
+	// Processes is how many processes run at once; 4 when 0. Further calls wait.
+	Processes int
+
+	once  sync.Once
+	slots chan struct{}
 }
 
 // The eras of the protocol, as callers keep them per server. The empty string
@@ -72,15 +81,16 @@ type ProbeResult struct {
 // together and 5 s for the goodbye. A surface comes whole or not at all. When the
 // server wants credentials, at most 5 s more go into what it says about them.
 func (c *Client) Discover(ctx context.Context, target registry.Target, era string, progress func(step string)) (registry.Surface, Report, error) {
-	v, err := c.visit(target, progress)
+	v, err := c.visit(ctx, target, progress)
 	if err != nil {
 		return registry.Surface{}, Report{}, err
 	}
+	defer v.leave()
 	surface, err := v.meet(ctx, era, true)
 	if err != nil {
 		surface = registry.Surface{}
 	}
-	if e, known := registry.AsError(err); known && e.Reason == registry.ReasonAuthRequired && v.target.URL != "" {
+	if e, known := registry.AsError(err); known && e.Reason == registry.ReasonAuthRequired && v.http != nil {
 		v.describe(ctx, e)
 	}
 	return surface, v.diary.report(), err
@@ -90,10 +100,11 @@ func (c *Client) Discover(ctx context.Context, target registry.Target, era strin
 // and drift. Bounds are those of [Client.Discover], but nothing is asked about
 // credentials.
 func (c *Client) Probe(ctx context.Context, target registry.Target, era string) (ProbeResult, error) {
-	v, err := c.visit(target, nil)
+	v, err := c.visit(ctx, target, nil)
 	if err != nil {
 		return ProbeResult{}, err
 	}
+	defer v.leave()
 	surface, err := v.meet(ctx, era, false)
 	report := v.diary.report()
 	return ProbeResult{
@@ -103,26 +114,19 @@ func (c *Client) Probe(ctx context.Context, target registry.Target, era string) 
 
 // visit is one call's meeting with one server.
 type visit struct {
-	guard  *outbound.Guard
-	target registry.Target
-	limits registry.Limits
-	http   *http.Client // of this visit only; its total of bytes is the visit's
-	self   *mcp.Implementation
-	agent  string
-	diary  *diary
-	listed bool // the tools list was read
+	guard   *outbound.Guard
+	target  registry.Target
+	limits  registry.Limits
+	command *Command     // of the transport stdio; else nil
+	http    *http.Client // of this visit only, nil for a command; its total of bytes is the visit's
+	self    *mcp.Implementation
+	agent   string
+	diary   *diary
+	listed  bool   // the tools list was read
+	leave   func() // gives back what the visit holds
 }
 
-func (c *Client) visit(target registry.Target, progress func(string)) (*visit, error) {
-	if target.Transport != registry.TransportStreamableHTTP {
-		return nil, registry.Errorf(registry.ReasonTransportUnsupported, "servers of the transport %q cannot be reached from here", target.Transport)
-	}
-	if err := registry.CheckEndpoint(target.URL); err != nil {
-		return nil, err
-	}
-	if err := registry.CheckDialAddress(target.DialAddress); err != nil {
-		return nil, err
-	}
+func (c *Client) visit(ctx context.Context, target registry.Target, progress func(string)) (*visit, error) {
 	name, version := cmp.Or(c.Name, "countersign"), cmp.Or(c.Version, "0")
 	v := &visit{
 		guard:  c.Guard,
@@ -131,9 +135,44 @@ func (c *Client) visit(target registry.Target, progress func(string)) (*visit, e
 		self:   &mcp.Implementation{Name: name, Version: version},
 		agent:  name + "/" + version,
 		diary:  newDiary(progress),
+		leave:  func() {},
+	}
+	switch {
+	case target.Transport == registry.TransportStdio && c.Commands != nil:
+		if err := c.prepare(ctx, v); err != nil {
+			return nil, err
+		}
+		return v, nil
+	case target.Transport != registry.TransportStreamableHTTP:
+		return nil, registry.Errorf(registry.ReasonTransportUnsupported, "servers of the transport %q cannot be reached from here", target.Transport)
+	}
+	if err := registry.CheckEndpoint(target.URL); err != nil {
+		return nil, err
+	}
+	if err := registry.CheckDialAddress(target.DialAddress); err != nil {
+		return nil, err
 	}
 	v.http = v.client(v.limits.PageBytes)
+	v.leave = v.http.CloseIdleConnections
 	return v, nil
+}
+
+// prepare makes a visit one to a process, when one may be started.
+func (c *Client) prepare(ctx context.Context, v *visit) error {
+	command, err := c.Commands(ctx, v.target)
+	if err != nil {
+		return err
+	}
+	if fault := command.check(); fault != nil {
+		return fault
+	}
+	release, err := c.slot(ctx)
+	if err != nil {
+		return err
+	}
+	v.command, v.leave = &command, release
+	v.limits.Connect = cmp.Or(command.Start, startTime)
+	return nil
 }
 
 // client gives an HTTP client for the target, with connections and a total of
@@ -150,7 +189,6 @@ func (v *visit) client(responseBytes int64) *http.Client {
 // meet shakes hands, reads the lists and says goodbye. The surface is good only
 // as far as there is no error; after a failed list it holds the handshake.
 func (v *visit) meet(ctx context.Context, era string, all bool) (registry.Surface, error) {
-	defer v.http.CloseIdleConnections()
 	s, fault := v.handshake(ctx, era)
 	if fault != nil {
 		return registry.Surface{}, v.verdict(ctx, fault)

@@ -3,6 +3,7 @@ package mcpclient_test
 import (
 	"context"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +18,15 @@ import (
 	"countersign/registry"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if isPeer() {
+		return
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		removePeer()
+		os.Exit(code)
+	}))
+}
 
 // client gives a client that may dial loopback, with the limits of
 // the tests.

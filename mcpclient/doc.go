@@ -26,6 +26,16 @@
 // and every element is handed on as the bytes that were sent. Whether an
 // element is a good tool is for the registry to judge.
 //
+// # Processes
+//
+// A server may also be a process ([Command]), spoken to over its standard input
+// and output. It gets no environment but its own, runs in a sandbox, by
+// bubblewrap, and in a process group, and is ended with all that it started, be
+// it that the call is over, its time is over, or this program dies. Each
+// handshake has a process of its own, since some servers end on a first message
+// that they do not know. Lines that are no JSON-RPC 2.0 are counted and kept out;
+// lines, all output together, and what is kept of standard error are bounded.
+//
 // # What never happens
 //
 // No redirect is followed, no GET stream of streamable HTTP is opened, no
@@ -42,6 +52,9 @@
 // phase of lists whatever kept a list away is list_failed, with the fact
 // "cause", except for reasons that call for something else: auth_required,
 // forbidden, rate_limited, blocked_address, too_large, too_many, cursor_loop,
-// malformed_list. Text of a server appears only as an escaped excerpt of at
+// malformed_list. What a process tells of itself are the facts "exit_code",
+// "signal", "stderr" (its last 4 KiB, escaped), "noise_lines" and "noise". Secrets
+// that it got and prints are in there; whoever resolved them masks them.
+// Otherwise, text of a server appears only as an escaped excerpt of at
 // most 200 bytes. The end of the caller's own context is deadline_exceeded.
 package mcpclient

@@ -42,16 +42,18 @@ type attempt struct {
 
 // plan says what to try in which order. A server may have changed its era since
 // it was last met, so time is kept for the other one.
-func plan(known string, whole time.Duration) []attempt {
+// quick is how long a server is given that may never have heard of
+// server/discover.
+func plan(known string, whole, quick time.Duration) []attempt {
 	switch known {
 	case EraModern:
 		return []attempt{{EraModern, whole * 2 / 3}, {EraLegacy, 0}}
 	case EraLegacy:
 		return []attempt{{EraLegacy, whole * 2 / 3}, {EraModern, 0}}
 	case EraSSE:
-		return []attempt{{EraSSE, whole / 2}, {EraModern, min(quickTry, whole/4)}, {EraLegacy, 0}}
+		return []attempt{{EraSSE, whole / 2}, {EraModern, min(quick, whole/4)}, {EraLegacy, 0}}
 	}
-	return []attempt{{EraModern, min(quickTry, whole/3)}, {EraLegacy, 0}}
+	return []attempt{{EraModern, min(quick, whole/3)}, {EraLegacy, 0}}
 }
 
 // handshake tries the eras until one works.
@@ -62,7 +64,15 @@ func (v *visit) handshake(parent context.Context, known string) (*session, *regi
 	var first, last *failure
 	hurried := false // the modern handshake was given up for its time alone
 	older := false   // HTTP+SSE was not tried, and may be what is spoken
-	tries := plan(known, whole)
+	quick := quickTry
+	if v.command != nil {
+		// Its start takes most of the time, and HTTP+SSE is no matter of processes.
+		quick = whole
+		if known == EraSSE {
+			known = ""
+		}
+	}
+	tries := plan(known, whole, quick)
 	for i := 0; i < len(tries); i++ {
 		era := tries[i].era
 		s, f := v.try(ctx, tries[i])
@@ -117,6 +127,8 @@ func (v *visit) try(parent context.Context, a attempt) (*session, *failure) {
 	}
 	defer cancel()
 	switch {
+	case v.command != nil:
+		return v.tryProcess(ctx, parent, a)
 	case a.era == EraSSE:
 		return v.trySSE(ctx, parent, a)
 	}
@@ -145,14 +157,18 @@ func (v *visit) try(parent context.Context, a attempt) (*session, *failure) {
 		}
 		_ = peer.Close()
 	}
-	allowed := v.limits.Connect
-	if parent.Err() == nil {
-		allowed = a.time // only the attempt's own time is over, if any
-	}
-	f := v.failed(ctx, w.ended(), a.era, allowed, err)
+	f := v.failed(ctx, w.ended(), a.era, v.allowed(parent, a), err)
 	end()
 	done(0, 0, f.fault)
 	return nil, f
+}
+
+// allowed gives the time that an attempt had: its own, unless the whole is over.
+func (v *visit) allowed(parent context.Context, a attempt) time.Duration {
+	if parent.Err() == nil && a.time > 0 {
+		return a.time
+	}
+	return v.limits.Connect
 }
 
 // failed says why a handshake failed, from what came over the wire rather than

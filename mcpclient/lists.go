@@ -68,6 +68,9 @@ func (v *visit) readLists(ctx context.Context, s *session, all bool) *registry.E
 		v.listed = v.listed || l.method == toolsList.method
 		s.surface.Quirks = append(s.surface.Quirks, quirks...)
 	}
+	if s.noticed != nil {
+		s.surface.Quirks = append(s.surface.Quirks, s.noticed()...)
+	}
 	slices.Sort(s.surface.Quirks)
 	s.surface.Quirks = slices.Compact(s.surface.Quirks)
 	return nil

@@ -30,6 +30,9 @@ type session struct {
 	era     string           // to be remembered
 	// call makes one request and gives the answer and its size.
 	call func(ctx context.Context, method string, params map[string]any) (message, int64, *registry.Error)
+	// noticed gives the quirks that showed after the handshake; nil when the
+	// transport has none.
+	noticed func() []quirk
 	// close ends the session within the time of a goodbye.
 	close func()
 }
@@ -44,6 +47,7 @@ const (
 	quirkNoServerInfo = "no_server_info"      // the handshake does not say who answers
 	quirkAdvertises   = "nothing_advertised"  // no kind of list is advertised; tools were asked for all the same
 	quirkEmptyCursor  = "empty_cursor_is_end" // an older server ends a list with an empty cursor
+	quirkNoise        = "stdout_noise"        // a process writes to standard output what is no message
 )
 
 // session reads what the handshake told and makes the session's calls. The

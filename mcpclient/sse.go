@@ -44,8 +44,8 @@ func (v *visit) trySSE(ctx, parent context.Context, a attempt) (*session, *failu
 	if f := c.open(ctx); f != nil {
 		end()
 		c.http.CloseIdleConnections()
-		if f.late && parent.Err() == nil && f.fault.Fact("limit_seconds") == "" {
-			f.fault.With("limit_seconds", seconds(a.time))
+		if f.late {
+			f.fault.With("limit_seconds", seconds(v.allowed(parent, a)))
 		}
 		done(0, 0, f.fault)
 		return nil, f
@@ -66,6 +66,9 @@ func (v *visit) trySSE(ctx, parent context.Context, a attempt) (*session, *failu
 	}
 	if f != nil {
 		leave()
+		if f.late {
+			f.fault.With("limit_seconds", seconds(v.allowed(parent, a)))
+		}
 		f.final, f.unknown = true, false // it speaks HTTP+SSE, so no other handshake can work
 		done(0, 0, f.fault)
 		return nil, f

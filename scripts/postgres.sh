@@ -6,15 +6,19 @@ set -euo pipefail
 
 installed() { command -v initdb || compgen -G '/usr/lib/postgresql/*/bin/initdb'; } >/dev/null
 
-if [[ -z ${COUNTERSIGN_TEST_POSTGRES:-} ]] && ! installed; then
-  install='apt-get update && apt-get install -y --no-install-recommends postgresql'
+packages=()
+if [[ -z ${COUNTERSIGN_TEST_POSTGRES:-} ]] && ! installed; then packages+=(postgresql); fi
+if [[ $(uname) == Linux ]] && ! command -v bwrap >/dev/null; then packages+=(bubblewrap); fi
+
+if [[ ${#packages[@]} -gt 0 ]]; then
+  install="apt-get update && apt-get install -y --no-install-recommends ${packages[*]}"
   root=()
   if [[ $EUID -ne 0 ]]; then root=(sudo -n); fi
   if ! command -v apt-get >/dev/null || ! "${root[@]}" true 2>/dev/null; then
-    echo "The tests need Postgres 15 or newer. Install it, on Debian as root: $install" >&2
+    echo "The tests need Postgres 15 or newer and, on Linux, bubblewrap. Install them, on Debian as root: $install" >&2
     exit 1
   fi
-  echo "The tests need Postgres, installing it: $install" >&2
+  echo "The tests need ${packages[*]}, installing: $install" >&2
   "${root[@]}" env DEBIAN_FRONTEND=noninteractive bash -ec "$install" >&2
 fi
 

@@ -1,0 +1,193 @@
+package mcpclient
+
+import (
+	"cmp"
+	"context"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"countersign/outbound"
+	"countersign/registry"
+)
+
+// Command is a server that is started as a process and spoken to over its
+// standard input and output.
+type Command struct {
+	// Argv is the program, by its absolute path, and its arguments. No shell
+	// sees them.
+	Argv []string
+	// Dir is the working directory; "/" when empty.
+	Dir string
+	// Env is the whole environment, as NAME=value, with secrets resolved. Nothing
+	// of our own environment is added.
+	Env []string
+	// Sandbox is how the process is kept from the machine.
+	Sandbox Sandbox
+	// Network gives the sandbox the machine's network. Without a sandbox the
+	// process has it anyway.
+	Network bool
+	// Start bounds the time from the start of the process to the end of the
+	// handshake, all attempts together; 60 s when 0. Servers were seen to need 26 s
+	// on a busy machine.
+	Start time.Duration
+}
+
+// Sandbox is how a process is kept from the machine.
+type Sandbox string
+
+// The sandboxes.
+const (
+	// SandboxBubblewrap, the default: namespaces of its own (processes, network,
+	// users, mounts), the machine's files read-only, an empty /tmp. Whatever the
+	// server starts ends with it.
+	SandboxBubblewrap Sandbox = ""
+	// SandboxNone: only a process group of its own. What leaves that group is not
+	// ended with the server.
+	SandboxNone Sandbox = "none"
+)
+
+// Bounds of a process.
+const (
+	startTime = 60 * time.Second
+	// maxLine is how long one line of its output may be. What it is allowed
+	// altogether is Limits.TotalBytes.
+	maxLine = 16 << 20
+	// tailBytes is how much of its standard error is kept: the end.
+	tailBytes = 4 << 10
+	// maxEnv is how large arguments and environment may be together.
+	maxEnv = 128 << 10
+	// defaultProcesses is how many processes run at once.
+	defaultProcesses = 4
+)
+
+func (c *Command) check() *registry.Error {
+	wrong := func(format string, args ...any) *registry.Error {
+		return registry.Errorf(registry.ReasonInvalidArgument, "the command cannot be started: "+format, args...)
+	}
+	if len(c.Argv) == 0 {
+		return wrong("it is empty")
+	}
+	if !filepath.IsAbs(c.Argv[0]) {
+		return wrong("%q is no absolute path", outbound.Excerpt(c.Argv[0], excerptBytes))
+	}
+	if c.Dir != "" && !filepath.IsAbs(c.Dir) {
+		return wrong("its directory is no absolute path")
+	}
+	if c.Sandbox != SandboxBubblewrap && c.Sandbox != SandboxNone {
+		return wrong("there is no sandbox %q", outbound.Excerpt(string(c.Sandbox), excerptBytes))
+	}
+	size := 0
+	for _, arg := range append(append([]string{c.Dir}, c.Argv...), c.Env...) {
+		if strings.ContainsRune(arg, 0) {
+			return wrong("a NUL character is in it")
+		}
+		size += len(arg) + 1
+	}
+	if size > maxEnv {
+		return wrong("arguments and environment are larger than %d bytes", maxEnv)
+	}
+	for i, pair := range c.Env {
+		if name, _, ok := strings.Cut(pair, "="); !ok || name == "" {
+			return wrong("variable %d of its environment has no name", i+1) // not shown: it may be a secret
+		}
+	}
+	return nil
+}
+
+// where says for people how the process runs.
+func (c *Command) where() string {
+	switch {
+	case c.Sandbox == SandboxNone:
+		return "without a sandbox"
+	case c.Network:
+		return "in a sandbox with network"
+	}
+	return "in a sandbox without network"
+}
+
+// slot waits until a process may be started; what it returns gives the slot back.
+func (c *Client) slot(ctx context.Context) (release func(), err error) {
+	c.once.Do(func() { c.slots = make(chan struct{}, cmp.Or(max(c.Processes, 0), defaultProcesses)) })
+	select {
+	case c.slots <- struct{}{}:
+		return func() { <-c.slots }, nil
+	case <-ctx.Done():
+		return nil, registry.Errorf(registry.ReasonDeadline, "the call was stopped before one of %d processes at once was free: %w", cap(c.slots), ctx.Err())
+	}
+}
+
+// tryProcess makes one handshake with a process of its own.
+func (v *visit) tryProcess(ctx, parent context.Context, a attempt) (*session, *failure) {
+	done := v.diary.step("start", 0)
+	p, fault := start(v.command, v.limits)
+	if fault != nil {
+		done(0, 0, fault)
+		return nil, &failure{fault: fault, final: true}
+	}
+	v.diary.add(Step{Name: "start", OK: true, Detail: v.command.where()})
+	life, end := context.WithCancel(context.WithoutCancel(parent))
+	d := v.duplex(life, a.era, p.send)
+	go d.read(p.next)
+	leave := func(patient bool) {
+		p.stop(patient)
+		end()
+		p.close()
+		<-d.ended
+	}
+	method := methodInitialize
+	if a.era == EraModern {
+		method = methodDiscover
+	}
+	done = v.diary.step(method, 0)
+	surface, f := d.greet(ctx, a.era)
+	if f != nil {
+		f.fault = p.explain(f.fault)
+		if f.late {
+			f.fault.With("limit_seconds", seconds(v.allowed(parent, a)))
+		}
+		f.final = f.final || f.fault.Reason == registry.ReasonSandboxUnavailable || f.fault.Reason == registry.ReasonTooLarge
+		leave(false)
+		done(0, 0, f.fault)
+		return nil, f
+	}
+	done(0, 0, nil)
+	return &session{
+		surface: surface,
+		era:     EraOf(surface.ProtocolVersion),
+		call: func(ctx context.Context, method string, params map[string]any) (message, int64, *registry.Error) {
+			m, size, fault := d.call(ctx, method, params)
+			if fault != nil {
+				fault = p.explain(fault)
+			}
+			return m, size, fault
+		},
+		noticed: func() []quirk {
+			if lines, _ := p.noise.seen(); lines > 0 {
+				return []quirk{quirkNoise}
+			}
+			return nil
+		},
+		close: func() { leave(true) },
+	}, nil
+}
+
+// isMessage says whether a line is JSON-RPC 2.0. Everything else on standard
+// output (banners, logs, also in JSON) is noise.
+func isMessage(line []byte) bool {
+	fields, err := members(line, "jsonrpc")
+	if err != nil {
+		return false
+	}
+	version, _ := text(fields["jsonrpc"])
+	return version == "2.0"
+}
+
+// plural words a number of lines.
+func plural(lines int) string {
+	if lines == 1 {
+		return "1 line"
+	}
+	return strconv.Itoa(lines) + " lines"
+}

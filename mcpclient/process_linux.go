@@ -1,0 +1,487 @@
+package mcpclient
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"countersign/outbound"
+	"countersign/registry"
+)
+
+// How long a process may take: to end after its standard input ended, to end
+// after SIGTERM (both only after a good session), to be gone after SIGKILL; and
+// how long the sandbox may take to say who is in it.
+const (
+	graceEOF   = 2 * time.Second
+	graceTerm  = 2 * time.Second
+	hastyTerm  = 500 * time.Millisecond
+	graceKill  = 5 * time.Second
+	graceInner = 10 * time.Second
+)
+
+// process is a running server with its three pipes.
+type process struct {
+	command *Command
+	limits  registry.Limits
+	pid     int // also of its group; reaped when ended is closed
+	inner   int // in the sandbox: its first process, which takes all others with it; else 0
+
+	stdin   *os.File
+	stdout  *os.File
+	stderr  *os.File
+	lines   *bufio.Reader
+	read    int64 // of standard output
+	writing sync.Mutex
+
+	stopping atomic.Bool
+	ended    chan struct{}
+	byItself bool               // it ended before we asked it to; after ended
+	state    syscall.WaitStatus // after ended
+
+	tail     tail
+	tailDone chan struct{} // standard error is at its end
+	noise    noise
+}
+
+// start starts a process.
+//
+// The thread that starts it is the one whose death kills it (PR_SET_PDEATHSIG is
+// about threads), so a goroutine locks a thread and stays until the process is
+// reaped.
+func start(command *Command, limits registry.Limits) (*process, *registry.Error) {
+	keepDescriptors()
+	ours, theirs, err := pipes()
+	if err != nil {
+		return nil, registry.Errorf(registry.ReasonInternal, "no pipes for the server's process: %w", err)
+	}
+	defer closeAll(theirs)
+	path, argv, env := command.Argv[0], command.Argv, command.Env
+	dir := command.Dir
+	if dir == "" {
+		dir = "/"
+	}
+	files := theirs
+	var innerRead *os.File
+	if command.Sandbox != SandboxNone {
+		wrapped, fault := bubblewrap(command, dir)
+		if fault != nil {
+			closeAll(ours)
+			return nil, fault
+		}
+		defer closeAll(wrapped.files)
+		path, argv, env, dir = wrapped.path, wrapped.argv, nil, "/"
+		files, innerRead = append(files, wrapped.files...), wrapped.inner
+		defer func() { _ = innerRead.Close() }()
+	}
+	p := &process{
+		command: command, limits: limits, ended: make(chan struct{}), tailDone: make(chan struct{}),
+		stdin: ours[0], stdout: ours[1], stderr: ours[2], lines: bufio.NewReaderSize(ours[1], 64<<10),
+	}
+	started := make(chan error, 1)
+	go p.own(path, argv, &os.ProcAttr{
+		Dir: dir, Env: append([]string{}, env...), Files: files, // nil would be our environment
+		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+	}, started)
+	if err := <-started; err != nil {
+		closeAll(ours)
+		return nil, registry.Errorf(registry.ReasonUnreachable, "the server's process cannot be started: %s", startFault(err)).
+			With("phase", "start").With("program", outbound.Excerpt(command.Argv[0], urlBytes))
+	}
+	closeAll(files) // else their end is never seen; closing twice does no harm
+	go p.listen()
+	if innerRead != nil {
+		p.inner = readInner(innerRead)
+	}
+	return p, nil
+}
+
+// keepDescriptors keeps from processes what this program itself was started with
+// and may not know of: descriptors that are not closed on exec. Those that it
+// opens are, as Go does it so.
+var keepDescriptors = sync.OnceFunc(func() {
+	if unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) == nil {
+		return
+	}
+	entries, err := os.ReadDir("/proc/self/fd") // kernels before 5.11
+	if err != nil {
+		return
+	}
+	for _, entry := range entries {
+		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
+})
+
+// own starts the process and stays with it to its end.
+func (p *process) own(path string, argv []string, attr *os.ProcAttr, started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	running, err := os.StartProcess(path, argv, attr)
+	if err != nil {
+		started <- err
+		return
+	}
+	p.pid = running.Pid
+	started <- nil
+	for {
+		err := unix.Waitid(unix.P_PID, running.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, syscall.EINTR) {
+			break
+		}
+	}
+	p.byItself = !p.stopping.Load()
+	// Not reaped yet, so the number is still its own: what it leaves behind in
+	// its group ends now.
+	_ = syscall.Kill(-running.Pid, syscall.SIGKILL)
+	if state, err := running.Wait(); err == nil {
+		p.state, _ = state.Sys().(syscall.WaitStatus)
+	}
+	close(p.ended)
+}
+
+func startFault(err error) string {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return errno.Error()
+	}
+	return "the system refuses"
+}
+
+// pipes makes the three pipes: our ends and the process's.
+func pipes() (ours, theirs []*os.File, err error) {
+	for i := range 3 {
+		r, w, err := os.Pipe()
+		if err != nil {
+			closeAll(ours)
+			closeAll(theirs)
+			return nil, nil, err
+		}
+		if i == 0 {
+			r, w = w, r
+		}
+		ours, theirs = append(ours, r), append(theirs, w)
+	}
+	return ours, theirs, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close()
+	}
+}
+
+// wrapped is a command inside a sandbox.
+type wrapped struct {
+	path  string
+	argv  []string
+	files []*os.File // after the three of every process
+	inner *os.File   // where the sandbox says who is in it
+}
+
+// bubblewrap wraps a command. Options and environment go through a file in
+// memory: arguments can be read by everybody on the machine.
+func bubblewrap(command *Command, dir string) (*wrapped, *registry.Error) {
+	path, err := exec.LookPath("bwrap")
+	if err != nil {
+		return nil, registry.Errorf(registry.ReasonSandboxUnavailable, "bubblewrap, which makes the sandbox, is not installed here").
+			WithNext("install the package bubblewrap (apt-get install bubblewrap), or configure the command to run without a sandbox")
+	}
+	options := []string{
+		"--unshare-all", "--die-with-parent", "--new-session",
+		"--ro-bind", "/", "/", "--tmpfs", "/tmp", "--proc", "/proc", "--dev", "/dev", "--chdir", dir,
+		"--info-fd", "4",
+	}
+	if command.Network {
+		options = append(options, "--share-net")
+	}
+	options = append(options, "--clearenv")
+	for _, pair := range command.Env {
+		name, value, _ := strings.Cut(pair, "=")
+		options = append(options, "--setenv", name, value)
+	}
+	fd, err := unix.MemfdCreate("options", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, registry.Errorf(registry.ReasonInternal, "no memory for the options of the sandbox: %w", err)
+	}
+	file := os.NewFile(uintptr(fd), "options")
+	if _, err = file.WriteString(strings.Join(options, "\x00") + "\x00"); err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, registry.Errorf(registry.ReasonInternal, "the options of the sandbox cannot be written: %w", err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		_ = file.Close()
+		return nil, registry.Errorf(registry.ReasonInternal, "no pipe for the sandbox: %w", err)
+	}
+	return &wrapped{
+		path: path, argv: append([]string{path, "--args", "3", "--"}, command.Argv...),
+		files: []*os.File{file, w}, inner: r,
+	}, nil
+}
+
+// readInner reads which process is the first in the sandbox; 0 when there is none.
+func readInner(r *os.File) int {
+	_ = r.SetReadDeadline(time.Now().Add(graceInner))
+	var info struct {
+		Pid int `json:"child-pid"`
+	}
+	_ = json.NewDecoder(io.LimitReader(r, 4096)).Decode(&info)
+	return info.Pid
+}
+
+// listen keeps the end of standard error.
+func (p *process) listen() {
+	defer close(p.tailDone)
+	_, _ = io.Copy(&p.tail, struct{ io.Reader }{p.stderr})
+}
+
+// send writes one line.
+func (p *process) send(ctx context.Context, message []byte) *registry.Error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	if ctx.Err() != nil {
+		return registry.Errorf(registry.ReasonTimeout, "the server did not read its input in time")
+	}
+	cut := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(cut)
+		_ = p.stdin.SetWriteDeadline(time.Now())
+	})
+	_, err := p.stdin.Write(append(message, '\n'))
+	if !stop() {
+		<-cut
+		_ = p.stdin.SetWriteDeadline(time.Time{})
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return registry.Errorf(registry.ReasonTimeout, "the server did not read its input in time")
+	}
+	return registry.Errorf(registry.ReasonUnreachable, "the server reads no input any more")
+}
+
+// next gives the next message; lines that are none are counted.
+func (p *process) next() ([]byte, *registry.Error) {
+	for {
+		line, err := p.line()
+		switch {
+		case err != nil && len(line) == 0:
+			return nil, registry.Errorf(registry.ReasonUnreachable, "the server ended its output before its answer")
+		case len(line) > maxLine:
+			return nil, tooMuch(maxLine, "one line of output", "line")
+		case p.read > p.limits.TotalBytes:
+			return nil, tooMuch(p.limits.TotalBytes, "its output", "total")
+		}
+		line = bytes.TrimSpace(line)
+		if isMessage(line) {
+			return line, nil
+		}
+		if len(line) > 0 {
+			p.noise.add(line)
+		}
+	}
+}
+
+func tooMuch(limit int64, what, scope string) *registry.Error {
+	return registry.Errorf(registry.ReasonTooLarge, "the server writes more than %d bytes in %s", limit, what).
+		With("limit_bytes", strconv.FormatInt(limit, 10)).With("scope", scope)
+}
+
+// line reads one line, or as much of one as is over a limit.
+func (p *process) line() ([]byte, error) {
+	var line []byte
+	for {
+		part, err := p.lines.ReadSlice('\n')
+		line = append(line, part...)
+		p.read += int64(len(part))
+		if !errors.Is(err, bufio.ErrBufferFull) || len(line) > maxLine || p.read > p.limits.TotalBytes {
+			return line, err
+		}
+	}
+}
+
+// stop ends the process and all that belongs to it. A patient stop gives it the
+// time to end by itself.
+func (p *process) stop(patient bool) {
+	term := hastyTerm
+	if patient {
+		term = graceTerm
+	}
+	p.stopping.Store(true)
+	p.writing.Lock()
+	_ = p.stdin.Close()
+	p.writing.Unlock()
+	if patient && p.gone(graceEOF) || p.gone(0) {
+		return
+	}
+	if p.inner > 0 {
+		// The first process of a namespace takes all others with it, and the one
+		// that we started waits for that. Signals short of SIGKILL do not reach
+		// into it.
+		_ = syscall.Kill(p.inner, syscall.SIGKILL)
+	} else {
+		_ = syscall.Kill(-p.pid, syscall.SIGTERM)
+	}
+	if p.gone(term) {
+		return
+	}
+	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
+	p.gone(graceKill) // a process that the kernel does not let go of is left to its owner
+}
+
+// gone waits for the end.
+func (p *process) gone(wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-p.ended:
+		return true
+	default:
+	}
+	select {
+	case <-p.ended:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// close closes our ends of the pipes. What still holds the others, holds them
+// for nobody.
+func (p *process) close() {
+	_ = p.stdout.Close()
+	_ = p.stderr.Close()
+	<-p.tailDone
+}
+
+// lastWords is how long an ended output may be ahead of the end of the process.
+const lastWords = time.Second
+
+// explain adds to a fault what the process tells of it: whether it ended, what it
+// wrote to standard error, and what on standard output was no message.
+func (p *process) explain(fault *registry.Error) *registry.Error {
+	if fault.Reason == registry.ReasonUnreachable && p.gone(lastWords) {
+		select {
+		case <-p.tailDone:
+		case <-time.After(lastWords):
+		}
+	}
+	stderr := p.tail.text()
+	if p.gone(0) && p.byItself {
+		fault = p.died(fault, stderr)
+	}
+	if stderr != "" {
+		fault.With("stderr", outbound.Excerpt(stderr, tailBytes))
+	}
+	if lines, first := p.noise.seen(); lines > 0 {
+		fault.With("noise_lines", strconv.Itoa(lines)).With("noise", first)
+		if fault.Next == "" {
+			fault.WithNext("%s of its output were no messages; a server must write its log to standard error", plural(lines))
+		}
+	}
+	return fault
+}
+
+// died words the end of a process.
+func (p *process) died(fault *registry.Error, stderr string) *registry.Error {
+	var facts []registry.Detail
+	signal, code := p.state.Signal(), p.state.ExitStatus()
+	how := "ended with exit code " + strconv.Itoa(code)
+	if !p.state.Signaled() {
+		facts = append(facts, registry.Detail{Key: "exit_code", Value: strconv.Itoa(code)})
+	}
+	if !p.state.Signaled() && p.inner > 0 && code > 128 {
+		signal = syscall.Signal(code - 128) // the sandbox hands on a signal like a shell
+	}
+	if name := unix.SignalName(signal); name != "" {
+		how = "was ended by " + name
+		facts = append(facts, registry.Detail{Key: "signal", Value: name})
+	}
+	if failed, why := p.sandboxFailed(stderr); failed {
+		return registry.Errorf(registry.ReasonSandboxUnavailable, "the sandbox cannot be made: %s", outbound.Excerpt(why, excerptBytes)).
+			WithNext("let this process make user namespaces, or configure the command to run without a sandbox")
+	}
+	if fault.Reason == registry.ReasonUnreachable {
+		known := fault.Facts
+		fault = registry.Errorf(registry.ReasonUnreachable, "the server's process %s before it had answered", how).
+			WithNext("look at its standard error; programs often end at once when a variable is missing")
+		fault.Facts = known
+	}
+	fault.Facts = append(fault.Facts, facts...)
+	return fault
+}
+
+// sandboxFailed says whether it was the sandbox that failed, rather than the
+// program in it.
+func (p *process) sandboxFailed(stderr string) (bool, string) {
+	if p.command.Sandbox == SandboxNone || p.state.ExitStatus() != 1 {
+		return false, ""
+	}
+	why, ours := strings.CutPrefix(strings.TrimSpace(stderr), "bwrap: ")
+	return ours && !strings.HasPrefix(why, "execvp ") && !strings.HasPrefix(why, "Can't chdir"), why
+}
+
+// tail keeps the last bytes that were written to it.
+type tail struct {
+	mu   sync.Mutex
+	kept []byte
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := len(b)
+	b = b[max(0, n-tailBytes):]
+	if over := len(t.kept) + len(b) - tailBytes; over > 0 {
+		t.kept = append(t.kept[:0], t.kept[over:]...)
+	}
+	t.kept = append(t.kept, b...)
+	return n, nil
+}
+
+func (t *tail) text() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(bytes.TrimSpace(t.kept))
+}
+
+// noise counts the lines that are no messages and keeps the first.
+type noise struct {
+	mu    sync.Mutex
+	lines int
+	first string
+}
+
+func (n *noise) add(line []byte) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.lines++; n.lines == 1 {
+		n.first = outbound.Excerpt(line, excerptBytes)
+	}
+}
+
+func (n *noise) seen() (int, string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.lines, n.first
+}
