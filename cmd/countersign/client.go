@@ -193,7 +193,7 @@ func retryOnce() connect.UnaryInterceptorFunc {
 			}
 			first, told := errors.AsType[*connect.Error](err)
 			response, err = next(ctx, request)
-			if again, ok := errors.AsType[*connect.Error](err); ok && told && connect.IsWireError(first) && !connect.IsWireError(again) {
+			if again, ok := errors.AsType[*connect.Error](err); ok && told && connect.IsWireError(first) && reasonOf(again) == "" {
 				return response, &vainRepeatError{err, first}
 			}
 			return response, err

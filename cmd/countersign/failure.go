@@ -154,8 +154,9 @@ func (c *cli) explain(f *failure, e *connect.Error, ours bool) {
 		return
 	}
 	switch code := e.Code(); {
-	case connect.IsWireError(e) && !ours:
+	case connect.IsWireError(e) && !ours && code != connect.CodeDeadlineExceeded:
 		// Every error of the API says its domain, so something else answers there.
+		// Only a deadline that the client set may end a call before the API does.
 		f.Reason, f.Exit = "", exitFailure
 		f.Message = where.server + " does not answer like a Countersign API: " + e.Message()
 		f.Next = elsewhere
