@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -251,9 +252,7 @@ func (a *answerSpec) deliver(x *Exchange) {
 	if x.stream != nil && !a.atPost() && x.accept() {
 		w = x.stream
 	}
-	for name, values := range c.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), c.header)
 	if a.Gzip {
 		w.Header().Set("Content-Encoding", "gzip")
 	}

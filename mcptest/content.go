@@ -15,7 +15,7 @@ type content struct {
 	Every  duration `json:"every"`  // pause after each time
 }
 
-func (c *content) fromText(text string) error {
+func (c *content) fromText(text string) error { //nolint:unparam // others fail
 	c.Text = text
 	return nil
 }

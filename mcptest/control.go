@@ -29,7 +29,7 @@ func control(s *Server) http.Handler {
 	mux := http.NewServeMux()
 	answer := func(w http.ResponseWriter, value any) {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(value)
+		_ = json.NewEncoder(w).Encode(value) //nolint:errchkjson // calls and numbers
 	}
 	mux.HandleFunc("GET "+ControlPath+"calls", func(w http.ResponseWriter, r *http.Request) {
 		of := s

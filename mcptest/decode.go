@@ -41,8 +41,8 @@ func at(path, format string, args ...any) error {
 
 // syntax says whether a text is JSON at all, with the line if not.
 func syntax(text []byte) error {
-	var any json.RawMessage
-	err := json.Unmarshal(text, &any)
+	var whole json.RawMessage
+	err := json.Unmarshal(text, &whole)
 	if wrong, ok := errors.AsType[*json.SyntaxError](err); ok {
 		before := text[:min(int(wrong.Offset), len(text))]
 		return fmt.Errorf("line %d: %w", 1+bytes.Count(before, []byte("\n")), err)
@@ -59,7 +59,7 @@ func (d decoder) decode(path string, raw json.RawMessage, into reflect.Value) er
 	if string(raw) == "null" {
 		return at(path, "null is no value here; leave the key out")
 	}
-	if text, ok := into.Addr().Interface().(fromText); ok && raw[0] == '"' {
+	if text, ok := reflect.TypeAssert[fromText](into.Addr()); ok && raw[0] == '"' {
 		var s string
 		if err := json.Unmarshal(raw, &s); err != nil {
 			return at(path, "%v", err)
@@ -72,7 +72,7 @@ func (d decoder) decode(path string, raw json.RawMessage, into reflect.Value) er
 	if into.Type() == reflect.TypeFor[duration]() {
 		return at(path, `not a number of seconds but a text such as "5s"`)
 	}
-	switch into.Kind() { //nolint:exhaustive // the rest is what encoding/json does
+	switch into.Kind() {
 	case reflect.Pointer:
 		into.Set(reflect.New(into.Type().Elem()))
 		return d.decode(path, raw, into.Elem())

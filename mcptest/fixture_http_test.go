@@ -412,7 +412,7 @@ var httpFixtures = map[string]func(*peer){
 	},
 	"auth-challenge": func(p *peer) {
 		got := p.list()
-		p.is("challenge", got.status == 401 && got.header.Get("Www-Authenticate") ==
+		p.is("challenge", got.status == 401 && got.header.Get("WWW-Authenticate") ==
 			`Bearer resource_metadata="`+p.origin()+wellKnown+`/mcp", scope="tools"`, got)
 		p.says(p.metadata(), p.get(wellKnown+"/mcp"))
 	},
@@ -432,7 +432,7 @@ var httpFixtures = map[string]func(*peer){
 	},
 	"auth-canary": func(p *peer) {
 		got := p.list()
-		_, address, _ := strings.Cut(got.header.Get("Www-Authenticate"), `resource_metadata="`)
+		_, address, _ := strings.Cut(got.header.Get("WWW-Authenticate"), `resource_metadata="`)
 		p.is("401", got.status == 401, got)
 		p.seen(strings.TrimSuffix(address, `"`))
 	},
@@ -511,7 +511,7 @@ var httpFixtures = map[string]func(*peer){
 	"tools-missing":      func(p *peer) { p.result(`{}`) },
 	"tools-null-element": func(p *peer) { p.result(`{"tools":[null,{"name":"a","inputSchema":` + plainObject + `}]}`) },
 	"tools-without-name": func(p *peer) { p.pages("{}", " a.") },
-	"tools-twice":        func(p *peer) { p.pages("{}", "a a b.") },
+	"tools-twice":        func(p *peer) { p.pages("{}", "a a b.") }, //nolint:dupword // twice indeed,
 	"schemas": func(p *peer) {
 		p.pages("{}", "a none null true dialect.")
 		p.contains(`"inputSchema":null`, p.compact(p.list()))
@@ -547,6 +547,11 @@ var httpFixtures = map[string]func(*peer){
 	"storm": func(p *peer) {
 		got := p.list()
 		p.is("1000", strings.Count(got.body, "tools/list_changed") == 1000 && strings.Contains(got.body, "tool_0002"), got)
+	},
+	"storm-listen": func(p *peer) {
+		got := p.do(300*time.Millisecond, http.MethodPost, p.URL, request("subscriptions/listen", "{}"))
+		p.is("a storm", strings.HasPrefix(got.body, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"") &&
+			strings.Count(got.body, "list_changed") > 10, got)
 	},
 	"storm-get":     func(p *peer) { p.lines(http.MethodGet, 50, "list_changed") },
 	"comments-only": func(p *peer) { p.lines(http.MethodPost, 5, ": still here") },
@@ -681,7 +686,7 @@ func (p *peer) eventually(what func() bool) {
 func (p *peer) unauthorised() {
 	p.t.Helper()
 	got := p.list()
-	p.is("401 without a challenge", got.status == 401 && got.header.Get("Www-Authenticate") == "", got)
+	p.is("401 without a challenge", got.status == 401 && got.header.Get("WWW-Authenticate") == "", got)
 }
 
 func (p *peer) metadata() string {

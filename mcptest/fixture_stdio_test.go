@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -371,4 +372,50 @@ func TestFixturesOverStdio(t *testing.T) {
 			t.Errorf("scripts and what shows them (-scripts +shown):\n%s", diff)
 		}
 	})
+}
+
+func TestTheProgramServesAScriptOverHTTP(t *testing.T) {
+	t.Parallel()
+	program, err := mcptest.Build(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := filepath.Join(t.TempDir(), "record")
+	cmd := exec.CommandContext(t.Context(), program, "-script", "redirect-canary", "-record", record)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	address, _ := lines.ReadString('\n')
+	canary, _ := lines.ReadString('\n')
+	p := &peer{Server: &mcptest.Server{URL: strings.TrimSpace(address)}, t: t, client: &http.Client{Transport: &http.Transport{}}}
+	got := p.list() // follows
+	p.client.CloseIdleConnections()
+	p.is("the canary's answer", got.status == http.StatusOK, got)
+	if !strings.HasPrefix(canary, "canary http://127.0.0.1:") {
+		t.Errorf("%q", canary)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("it does not end in order: %v", err)
+	}
+	c := &child{t: t, record: record}
+	c.recorded("start", "call tools/list", "call tools/list")
+
+	text, err := exec.CommandContext(t.Context(), program, "-list").Output()
+	if err != nil || strings.Count(string(text), "\n") != len(mcptest.Fixtures()) {
+		t.Errorf("%s %v", text, err)
+	}
+	for _, args := range [][]string{{}, {"-script", "none"}, {"-script", "honest", "-stdio"}, {"-script", "stdio-honest"}, {"-odd"}} {
+		var failure *exec.ExitError
+		if err := exec.CommandContext(t.Context(), program, args...).Run(); !errors.As(err, &failure) || failure.ExitCode() != 2 {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package mcptest
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -79,9 +78,10 @@ func (e *encoder) value(dec *json.Decoder, name string) (string, error) {
 	case json.Number:
 		return e.number(string(v)), nil
 	default:
-		var out bytes.Buffer
-		_ = json.NewEncoder(&out).Encode(v) // true, false, null
-		return strings.TrimSpace(out.String()), nil
+		if v == nil {
+			return "null", nil
+		}
+		return fmt.Sprint(v), nil // true, false
 	}
 }
 

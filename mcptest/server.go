@@ -256,7 +256,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		turn := stream.turn()
 		defer turn.end()
-		x.stream, x.R = turn, r.WithContext(stream.ctx) // the answer lives as long as the stream
+		x.stream, x.R = turn, r.WithContext(stream.ctx) //nolint:contextcheck // the answer lives as long as the stream
 	}
 	x.run()
 }

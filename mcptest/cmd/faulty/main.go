@@ -26,16 +26,18 @@ const usage = `An MCP server that misbehaves as a script says.
 FILE is a path, or the name of a script that comes with it.
 `
 
-func main() {
+func main() { os.Exit(start()) } //nolint:forbidigo // a program
+
+func start() int {
 	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], orphanFlag) {
-		os.Exit(orphan(os.Args[1:]))
+		return orphan(os.Args[1:])
 	}
-	code, err := run(context.Background(), os.Args[1:], os.Stdout)
+	code, err := run(context.Background(), os.Args[1:], os.Stdout) //nolint:forbidigo // a program
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(2)
+		return 2
 	}
-	os.Exit(code)
+	return code
 }
 
 func run(ctx context.Context, args []string, out io.Writer) (int, error) {
@@ -128,7 +130,10 @@ func serveStdio(ctx context.Context, file *mcptest.File, log io.Writer) (int, er
 			}
 		}
 	}()
-	code, err := file.Serve(ctx, mcptest.Process{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Log: log, Exit: os.Exit, Fork: fork})
+	code, err := file.Serve(ctx, mcptest.Process{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Log: log, Fork: fork,
+		Exit: os.Exit, //nolint:forbidigo // a program
+	})
 	if err != nil {
 		return 0, fmt.Errorf("serve: %w", err)
 	}
