@@ -4,6 +4,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"os"
@@ -12,7 +13,9 @@ import (
 	"syscall"
 	"time"
 
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
+	sdk "go.temporal.io/sdk/worker"
 	"golang.org/x/sync/errgroup"
 
 	"countersign/activities"
@@ -49,18 +52,27 @@ type App struct {
 func (a App) Run(ctx context.Context) error {
 	limits := a.limits(ctx)
 	group, ctx := errgroup.WithContext(ctx)
-	if a.Worker {
-		if err := a.work(ctx, group, limits); err != nil {
-			return err
-		}
-	}
 	if a.Listener != nil {
 		// The listener takes connections already; they are answered from here on.
 		group.Go(func() error { return a.serve(ctx) })
 	}
-	if a.Ready != nil {
-		a.Ready()
-	}
+	group.Go(func() error {
+		if a.Worker {
+			w, err := a.work(ctx, limits)
+			if w == nil {
+				return err
+			}
+			defer w.Stop()
+		}
+		if a.Ready != nil {
+			a.Ready()
+		}
+		if a.Worker {
+			a.schedule(ctx)
+		}
+		<-ctx.Done()
+		return nil
+	})
 	context.AfterFunc(ctx, func() {
 		a.Log.LogAttrs(context.WithoutCancel(ctx), slog.LevelInfo, "stopping")
 	})
@@ -99,35 +111,43 @@ func (a App) hosts() []string {
 	return nil
 }
 
-// work starts the worker, which polls until the context is over. Meanwhile the
-// schedule is brought to what the configuration says; that Temporal is away
-// just then is not the end.
-func (a App) work(ctx context.Context, group *errgroup.Group, limits func() registry.Limits) error {
+// work starts the worker. A Temporal that is away is waited for, since an api
+// in the same process does without it; the worker is nil when the context is
+// over before.
+func (a App) work(ctx context.Context, limits func() registry.Limits) (sdk.Worker, error) {
 	networks, err := a.Config.Networks()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	guard := outbound.NewGuard(outbound.Options{AllowNetworks: networks})
-	w := worker.New(a.Temporal, &activities.Activities{
+	acts := &activities.Activities{
 		DB:               a.DB,
-		MCP:              &mcpclient.Client{Guard: guard, Limits: limits},
+		MCP:              &mcpclient.Client{Guard: outbound.NewGuard(outbound.Options{AllowNetworks: networks}), Limits: limits},
 		Limits:           limits,
 		AcceptUnsigned:   a.AcceptUnsigned,
 		ProbeConcurrency: a.Config.Probe.Concurrency,
 		Log:              a.Log,
-	}, worker.Options{Deployment: a.Config.Worker.Deployment, Build: a.Config.Worker.Build})
-	if err := w.Start(); err != nil {
-		return err
 	}
-	group.Go(func() error {
-		a.schedule(ctx)
-		<-ctx.Done()
-		w.Stop()
-		return nil
-	})
-	return nil
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		// One that did not start cannot be started again.
+		w := worker.New(a.Temporal, acts, worker.Options{Deployment: a.Config.Worker.Deployment, Build: a.Config.Worker.Build})
+		err := w.Start()
+		if err == nil {
+			return w, nil
+		}
+		if _, away := errors.AsType[*serviceerror.Unavailable](err); !away && !errors.Is(err, context.DeadlineExceeded) {
+			return nil, err
+		}
+		a.Log.LogAttrs(ctx, slog.LevelWarn, "the worker waits for Temporal", slog.Any("error", err))
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, nil
+		}
+	}
 }
 
+// schedule brings the probe schedule to what the configuration says; that
+// Temporal is away just then is not the end.
 func (a App) schedule(ctx context.Context) {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		err := worker.EnsureSchedule(ctx, a.Temporal, a.Config.Probe.Interval)
