@@ -86,7 +86,17 @@ func (i *installation) serve(t *testing.T, role string) node {
 
 func (n *node) start(t *testing.T, i *installation, role string) {
 	t.Helper()
+	n.launch(t, i, role)
+	n.awaitReady(t, role)
+}
+
+func (n *node) launch(t *testing.T, i *installation, role string) {
+	t.Helper()
 	n.process = launch(t, "countersign", i.env, "serve", "--role="+role, "--listen="+n.listen)
+}
+
+func (n *node) awaitReady(t *testing.T, role string) {
+	t.Helper()
 	until(t, role+" is ready", patience, func() error {
 		switch {
 		case n.over():

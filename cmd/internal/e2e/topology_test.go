@@ -94,7 +94,7 @@ func TestSeveralProcesses(t *testing.T) {
 	e.awaitOpen(t, open...)
 	checkReadiness(t, apis[0])
 	drain(t, i, &apis[1], peers[2], names[2])
-	withoutTemporal(t, d, apis[0], c[0], names[3])
+	withoutTemporal(t, i, d, apis[0], workers, names[3])
 	e.checkHistories(t)
 	for _, n := range append(workers, apis[0]) {
 		n.stop(t)
@@ -172,24 +172,41 @@ func checkReadiness(t *testing.T, api node) {
 	get(t, api.url()+"/livez", http.StatusOK)
 }
 
-// withoutTemporal takes Temporal away: reads and resolve work, changes say that
-// it is away, and all is well when it is back.
-func withoutTemporal(t *testing.T, temporal *dev, api node, c caller, name string) {
+// withoutTemporal takes Temporal away: reads and resolve work, changes are
+// refused soon, processes start, and all is well when it is back.
+func withoutTemporal(t *testing.T, i *installation, temporal *dev, api node, workers []node, name string) {
 	t.Helper()
 	temporal.kill()
-	if err := c.callable(t.Context(), name+".tool_0000"); err != nil {
-		t.Error(err)
+	workers[0].kill()
+	workers[1].stop(t)
+	late := i.serve(t, "api")
+	workers[0].launch(t, i, "worker")
+	for _, n := range []node{api, late} {
+		c := i.caller(n, first)
+		if err := c.callable(t.Context(), name+".tool_0000"); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.in(t.Context(), name, active); err != nil {
+			t.Error(err)
+		}
+		begin := time.Now()
+		_, err := c.servers.RetireMcpServer(t.Context(), &pb.RetireMcpServerRequest{ServerId: name})
+		if connect.CodeOf(err) != connect.CodeUnavailable || reasonOf(err) != registry.ReasonDependency {
+			t.Errorf("a change says %v", err)
+		}
+		if took := time.Since(begin); took > 15*time.Second {
+			t.Errorf("it took %s to say so", took)
+		}
+		get(t, n.url()+"/readyz", http.StatusOK)
 	}
-	if _, err := c.in(t.Context(), name, active); err != nil {
-		t.Error(err)
+	if strings.Contains(workers[0].log.String(), `"msg":"ready"`) || workers[0].over() {
+		t.Errorf("a worker without Temporal says %s", workers[0].log.String())
 	}
-	_, err := c.servers.RetireMcpServer(t.Context(), &pb.RetireMcpServerRequest{ServerId: name})
-	if connect.CodeOf(err) != connect.CodeUnavailable || reasonOf(err) != registry.ReasonDependency {
-		t.Errorf("a change says %v", err)
-	}
-	get(t, api.url()+"/readyz", http.StatusOK)
 	temporal.start(t)
-	c.end(t, name)
+	workers[0].awaitReady(t, "worker")
+	i.caller(late, first).end(t, name)
+	late.stop(t)
+	workers[1].start(t, i, "worker")
 }
 
 // drain ends an api while somebody waits at it for a discovery: it says that
