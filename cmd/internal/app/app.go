@@ -47,14 +47,20 @@ type App struct {
 }
 
 // Run works until the context is over or a part fails, and then stops in good
-// order: the api first says that it is not ready, then drains; the worker lets
-// running activities end.
+// order: the api first says that it is not ready, then drains; then the worker,
+// which does what the api was asked for, lets running activities end.
 func (a App) Run(ctx context.Context) error {
 	limits := a.limits(ctx)
 	group, ctx := errgroup.WithContext(ctx)
-	if a.Listener != nil {
+	drained := make(chan struct{})
+	if a.Listener == nil {
+		close(drained)
+	} else {
 		// The listener takes connections already; they are answered from here on.
-		group.Go(func() error { return a.serve(ctx) })
+		group.Go(func() error {
+			defer close(drained)
+			return a.serve(ctx)
+		})
 	}
 	group.Go(func() error {
 		if a.Worker {
@@ -71,6 +77,7 @@ func (a App) Run(ctx context.Context) error {
 			a.schedule(ctx)
 		}
 		<-ctx.Done()
+		<-drained
 		return nil
 	})
 	context.AfterFunc(ctx, func() {
