@@ -62,6 +62,12 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		t.end(err)
 		return nil, err
 	}
+	if req.Method == http.MethodPost && method == "" && (resp.StatusCode < 200 || resp.StatusCode > 299) {
+		// It was an answer to a request of the server's, such as a ping before its
+		// answer to us. The SDK ends the session when it is refused; we go on.
+		_ = resp.Body.Close()
+		resp.StatusCode, resp.Status, resp.Body, resp.ContentLength = http.StatusAccepted, "202 Accepted", http.NoBody, 0
+	}
 	t.begin(resp)
 	resp.Body = &taped{ReadCloser: resp.Body, tape: t, done: done, peek: method == methodDiscover || method == methodInitialize}
 	return resp, nil
