@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sync/errgroup"
 
+	pb "countersign/proto/countersign/registry/v1"
 	"countersign/registry"
 )
 
@@ -93,4 +95,56 @@ func patiently(ctx context.Context, c caller, s *story, way func(context.Context
 		}
 		return err
 	})
+}
+
+// A process that is told to end in the middle of changes answers those that it
+// took, soon, and what it acknowledged is there.
+func TestAProcessEndsWellInTheMiddle(t *testing.T) {
+	t.Parallel()
+	const servers = 6
+	d := newDev(t)
+	d.start(t)
+	c := d.admin()
+	ids := make([]string, servers)
+	for n := range ids {
+		ids[n] = bring(t, c, fmt.Sprintf("server-%d", n), d.demoURL(), verified).GetServerId()
+	}
+	var all sync.WaitGroup
+	acknowledged := make([]int, servers)
+	for n, id := range ids {
+		all.Go(func() {
+			for edits := 0; ; edits++ {
+				_, err := c.servers.UpdateMcpServer(t.Context(), &pb.UpdateMcpServerRequest{
+					ServerId: id, Server: &pb.ServerPatch{Description: fmt.Sprint("edit ", edits)}, UpdateMask: mask("description"),
+				})
+				if err != nil {
+					if infoOf(err) != nil {
+						t.Errorf("server %d, edit %d: %v", n, edits, err)
+					}
+					return
+				}
+				acknowledged[n]++
+			}
+		})
+	}
+	until(t, "changes are under way", patience, func() error {
+		if s, err := c.get(t.Context(), ids[0]); err != nil || s.GetVersion() < 10 {
+			return fmt.Errorf("version %d: %w", s.GetVersion(), err)
+		}
+		return nil
+	})
+	begin := time.Now()
+	d.stop(t)
+	if took := time.Since(begin); took > 10*time.Second {
+		t.Errorf("it took %s to end", took)
+	}
+	all.Wait()
+	l := readSQLite(t, d.database())
+	l.check(t)
+	for n, id := range ids {
+		// An edit whose answer was lost may be there too.
+		if did := l.did(id)["edit"]; did != acknowledged[n] && did != acknowledged[n]+1 {
+			t.Errorf("server %d: %d edits were acknowledged, %d are there", n, acknowledged[n], did)
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -89,7 +90,7 @@ func TestSeveralProcesses(t *testing.T) {
 		}
 	}
 
-	checkSweeps(t, i, workers, c[0], names[0], peers)
+	checkSweeps(t, i, workers, c[0], names, peers)
 	e.checkSchedules(t)
 	e.awaitOpen(t, open...)
 	checkReadiness(t, apis[0])
@@ -123,8 +124,9 @@ func (c caller) end(t *testing.T, name string) {
 
 // checkSweeps retires the first server, gives its name to another one and
 // starts the workers anew, twice: the retired one is in no sweep (H23).
-func checkSweeps(t *testing.T, i *installation, workers []node, c caller, name string, peers []*mcptest.Server) {
+func checkSweeps(t *testing.T, i *installation, workers []node, c caller, names []string, peers []*mcptest.Server) {
 	t.Helper()
+	name := names[0]
 	c.end(t, name)
 	var script mcptest.Script
 	script.List("tools/list", mcptest.Items(mcptest.Tools(2)...))
@@ -133,12 +135,14 @@ func checkSweeps(t *testing.T, i *installation, workers []node, c caller, name s
 		t.Fatalf("the name is not free: %v", err)
 	}
 	until(t, "the next server of the name is verified", patience, func() error { _, err := c.in(t.Context(), name, verified); return err })
-	for range 2 {
-		for n := range workers {
-			workers[n].stop(t)
-			workers[n].start(t, i, "worker")
+	undisturbed(t, c, names[4], func() {
+		for range 2 {
+			for n := range workers {
+				workers[n].stop(t)
+				workers[n].start(t, i, "worker")
+			}
 		}
-	}
+	})
 	before, seen := len(peers[0].Calls()), peers[1].Count("tools/list")
 	until(t, "two more sweeps", patience, func() error {
 		if now := peers[1].Count("tools/list"); now < seen+2 {
@@ -149,6 +153,34 @@ func checkSweeps(t *testing.T, i *installation, workers []node, c caller, name s
 	if now := len(peers[0].Calls()); now != before {
 		t.Errorf("the retired server was met %d times", now-before)
 	}
+}
+
+// undisturbed changes a server again and again while something is done, and
+// wants every change to succeed.
+func undisturbed(t *testing.T, c caller, name string, do func()) {
+	t.Helper()
+	ctx, end := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	all.Go(func() {
+		longest := time.Duration(0)
+		for n := 0; ; n++ {
+			begin := time.Now()
+			_, err := c.servers.UpdateMcpServer(t.Context(), &pb.UpdateMcpServerRequest{
+				ServerId: name, Server: &pb.ServerPatch{Description: fmt.Sprint("edit ", n)}, UpdateMask: mask("description"),
+			})
+			if err != nil {
+				t.Errorf("edit %d: %v", n, err)
+			}
+			longest = max(longest, time.Since(begin))
+			if ctx.Err() != nil || err != nil {
+				t.Logf("%d edits, the longest took %s", n+1, longest.Round(time.Millisecond))
+				return
+			}
+		}
+	})
+	do()
+	end()
+	all.Wait()
 }
 
 func checkReadiness(t *testing.T, api node) {
