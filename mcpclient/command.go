@@ -129,7 +129,7 @@ func (v *visit) tryProcess(ctx, parent context.Context, a attempt) (*session, *f
 	v.diary.add(Step{Name: "start", OK: true, Detail: v.command.where()})
 	life, end := context.WithCancel(context.WithoutCancel(parent))
 	d := v.duplex(life, a.era, p.send)
-	go d.read(p.next)
+	go d.read(p.next) //nolint:contextcheck // the conversation has its life
 	leave := func(patient bool) {
 		p.stop(patient)
 		end()

@@ -396,7 +396,7 @@ func (p *process) explain(fault *registry.Error) *registry.Error {
 	if lines, first := p.noise.seen(); lines > 0 {
 		fault.With("noise_lines", strconv.Itoa(lines)).With("noise", first)
 		if fault.Next == "" {
-			fault.WithNext("%s of its output were no messages; a server must write its log to standard error", plural(lines))
+			fault = fault.WithNext("%s of its output were no messages; a server must write its log to standard error", plural(lines))
 		}
 	}
 	return fault

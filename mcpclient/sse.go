@@ -52,7 +52,7 @@ func (v *visit) trySSE(ctx, parent context.Context, a attempt) (*session, *failu
 	}
 	v.diary.add(Step{Name: stepSSE, OK: true, Detail: "messages go to " + outbound.Excerpt(c.endpoint.EscapedPath(), excerptBytes)})
 	d := v.duplex(life, EraSSE, c.post)
-	go d.read(c.next)
+	go d.read(c.next) //nolint:contextcheck // the conversation has its life
 	leave := func() {
 		end()
 		_ = c.body.Close()
@@ -83,7 +83,7 @@ func (c *channel) open(ctx context.Context) *failure {
 	traced := httptrace.WithClientTrace(c.life, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
 		c.visit.diary.connected(info.Conn.RemoteAddr().String(), time.Since(began))
 	}})
-	req, err := http.NewRequestWithContext(traced, http.MethodGet, c.visit.target.URL, nil)
+	req, err := http.NewRequestWithContext(traced, http.MethodGet, c.visit.target.URL, nil) //nolint:contextcheck // the stream outlives the handshake
 	if err != nil {
 		return &failure{fault: registry.Errorf(registry.ReasonInternal, "the request could not be made: %w", err), final: true}
 	}

@@ -293,9 +293,11 @@ func TestHTTPAndSSEFailsWithAReason(t *testing.T) {
 				return fmt.Sprintf("data: {\"jsonrpc\":\"2.0\",\"id\":%d,\"result\":{\"protocolVersion\":\"2031-01-01\",\"capabilities\":{}}}\n\n", id)
 			},
 		}}, registry.ReasonUnsupportedVersion, "", false},
-		{"messages are refused", &oldServer{post: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(400) }}, registry.ReasonProtocolError, "", false},
-		{"messages want credentials", &oldServer{post: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }}, registry.ReasonAuthRequired, "", false},
-		{"messages are redirected", &oldServer{post: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://elsewhere.example/", 307) }}, registry.ReasonRedirected, "", false},
+		{"messages are refused", &oldServer{post: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }}, registry.ReasonProtocolError, "", false},
+		{"messages want credentials", &oldServer{post: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }}, registry.ReasonAuthRequired, "", false},
+		{"messages are redirected", &oldServer{post: func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://elsewhere.example/", http.StatusTemporaryRedirect)
+		}}, registry.ReasonRedirected, "", false},
 		{"messages are taken for ever", &oldServer{post: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }}, registry.ReasonTimeout, "", true},
 		{"the stream ends in a list", &oldServer{answers: map[string]func(int) string{"tools/list": func(int) string { return "" }}}, registry.ReasonListFailed, "unreachable", false},
 		{"a list is not answered", &oldServer{answers: map[string]func(int) string{"tools/list": never}}, registry.ReasonListFailed, "timeout", true},
@@ -343,7 +345,7 @@ func TestRequestsOfAServerAreAnswered(t *testing.T) {
 	t.Parallel()
 	var replies sync.Map
 	s := &oldServer{}
-	s.post = func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(202) }
+	s.post = func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusAccepted) }
 	newOldServer(t, s)
 	// The body was read by the peer, so this one reads it first.
 	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -360,7 +362,7 @@ func TestRequestsOfAServerAreAnswered(t *testing.T) {
 			case strings.Contains(line, `"tools/list"`):
 				s.out <- "data: {\"jsonrpc\":\"2.0\",\"id\":2,\"result\":" + oldResults["tools/list"] + "}\n\n"
 			}
-			w.WriteHeader(202)
+			w.WriteHeader(http.StatusAccepted)
 			return
 		}
 		s.ServeHTTP(w, r)
