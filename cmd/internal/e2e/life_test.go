@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -109,7 +110,7 @@ func TestALifeWithTheClient(t *testing.T) {
 	e.awaitOpen(t, server("demo"))
 	e.checkSchedules(t)
 	e.checkHistories(t)
-	d.stop(t)
+	d.process.end(t, syscall.SIGINT) // Ctrl-C
 	for i, log := range d.wroteLog {
 		for line := range strings.SplitSeq(log.String(), "\n") {
 			if strings.Contains(line, "level=ERROR") || strings.Contains(line, "level=WARN") && !strings.Contains(line, "request failed") {

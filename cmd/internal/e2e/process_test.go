@@ -172,9 +172,14 @@ func (p *process) await(t *testing.T) int {
 // stop sends SIGTERM and wants a clean end.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
-	p.signal(t, syscall.SIGTERM)
+	p.end(t, syscall.SIGTERM)
+}
+
+func (p *process) end(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	p.signal(t, s)
 	if code := p.await(t); code != 0 {
-		t.Fatalf("exit code %d after SIGTERM (%s)", code, p.cmd.ProcessState)
+		t.Fatalf("exit code %d after %s (%s)", code, s, p.cmd.ProcessState)
 	}
 }
 
