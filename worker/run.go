@@ -32,6 +32,9 @@ func New(c client.Client, a *activities.Activities, o Options) worker.Worker {
 		// By default the SDK holds heartbeats back for most of their timeout,
 		// and a cancelled activity hears of it only by one.
 		MaxHeartbeatThrottleInterval: 2 * time.Second,
+		// Our workflows wait for nothing outside the SDK; one that does not yield
+		// for the default of a second is on a machine that is busy, not stuck.
+		DeadlockDetectionTimeout: 10 * time.Second,
 	}
 	if o.Deployment != "" && o.Build != "" {
 		options.DeploymentOptions = worker.DeploymentOptions{
