@@ -42,6 +42,9 @@ func newServer(address netip.AddrPort, s *store, log *logger) (temporal.Server, 
 	}
 	c := &config.Config{
 		Services: services,
+		// Nothing is joined here, but twice this is what the services have to start in: on a machine that is busy with
+		// other things the usual 15 seconds are not enough.
+		Global: config.Global{Membership: config.Membership{MaxJoinDuration: 30 * time.Second}},
 		Persistence: config.Persistence{
 			DefaultStore:     storeName,
 			VisibilityStore:  storeName,
