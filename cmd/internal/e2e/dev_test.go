@@ -26,12 +26,12 @@ const (
 type dev struct {
 	*process
 
-	dir                     string
-	listen, temporal, ui    string
-	demo                    string
-	interval                time.Duration // between probes
-	tokens                  map[string]map[registry.Role]string
-	wroteLog, wroteGreeting []*record // of earlier runs
+	dir                  string
+	listen, temporal, ui string
+	demo                 string
+	interval             time.Duration // between probes
+	tokens               map[string]map[registry.Role]string
+	wroteLog             []*record // of all runs
 }
 
 // newDev chooses a directory and ports.
@@ -48,12 +48,43 @@ func (d *dev) demoURL() string { return "http://" + d.demo + "/mcp" }
 // database is the file of the registry.
 func (d *dev) database() string { return filepath.Join(d.dir, "countersign.db") }
 
-// launch starts the process without waiting for anything.
+// starting lets few processes start at once: a start is all work, and all at
+// once are slower than one after the other.
+var starting = make(chan struct{}, 2)
+
+// launch starts the process and waits for nothing but its turn.
 func (d *dev) launch(t *testing.T, env ...string) {
 	t.Helper()
+	starting <- struct{}{}
+	started := false
+	defer func() {
+		if !started {
+			<-starting
+		}
+	}()
 	d.process = launch(t, "countersign-dev", env, "--listen", d.listen, "--temporal-listen", d.temporal, "--temporal-ui-listen", d.ui,
 		"--demo-listen", d.demo, "--data-dir", d.dir, "--probe-interval", d.interval.String())
-	d.wroteLog, d.wroteGreeting = append(d.wroteLog, &d.log), append(d.wroteGreeting, &d.out)
+	d.wroteLog = append(d.wroteLog, &d.log)
+	p := d.process
+	started = true
+	go func() {
+		defer func() { <-starting }()
+		for range int(patience / pause) {
+			select {
+			case <-p.ended:
+				return
+			case <-time.After(pause):
+			}
+			if p.ready() {
+				return
+			}
+		}
+	}()
+}
+
+// ready says whether a development process said that it is.
+func (p *process) ready() bool {
+	return strings.Contains(p.out.String(), "\n  go run ./cmd/countersign tools resolve")
 }
 
 // start starts the process and waits until it is ready.
@@ -69,7 +100,7 @@ func (d *dev) start(t *testing.T, env ...string) {
 func (d *dev) awaitReady(t *testing.T) (ready bool) {
 	t.Helper()
 	until(t, "the development process is ready", patience, func() error {
-		ready = strings.Contains(d.out.String(), "\n  go run ./cmd/countersign tools resolve")
+		ready = d.ready()
 		if !ready && !d.over() {
 			return errors.New("it has not said so")
 		}
