@@ -227,9 +227,17 @@ type levelAbove struct {
 }
 
 // Handle drops what the SDK says at error of activities that fail as servers
-// do: each failure has its reason in the workflow and a line of our own.
+// do: each failure has its reason in the workflow and a line of our own. And
+// that a worker polls no longer while it stops is what stopping means.
 func (h levelAbove) Handle(ctx context.Context, r slog.Record) error {
-	if r.Message == "Activity error." {
+	drop := r.Message == "Activity error."
+	if r.Message == "Failed to poll for task." {
+		r.Attrs(func(a slog.Attr) bool {
+			drop = drop || a.Key == "Error" && a.Value.String() == "worker stopping"
+			return true
+		})
+	}
+	if drop {
 		return nil
 	}
 	return h.Handler.Handle(ctx, r)
