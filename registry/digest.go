@@ -166,6 +166,11 @@ func judgeSchema(v value) string {
 			return "has properties that are not an object"
 		}
 	}
+	if len(without(o, "$schema")) == 0 {
+		// What a generator writes that does not understand its input. Taken as it
+		// stands, it would let every argument pass.
+		return "says nothing about the arguments"
+	}
 	return ""
 }
 

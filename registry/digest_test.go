@@ -101,6 +101,8 @@ func TestFaultsOfOneTool(t *testing.T) {
 		{"no input schema", with(""), registry.ReasonInvalidSchema},
 		{"input schema null", with(`"inputSchema":null`), registry.ReasonInvalidSchema},
 		{"input schema true", with(`"inputSchema":true`), registry.ReasonInvalidSchema},
+		{"input schema empty", with(`"inputSchema":{}`), registry.ReasonInvalidSchema},
+		{"input schema of a dialect alone", with(`"inputSchema":{"$schema":"http://json-schema.org/draft-07/schema#"}`), registry.ReasonInvalidSchema},
 		{"input schema of a string", with(`"inputSchema":{"type":"string"}`), registry.ReasonInvalidSchema},
 		{"duplicate key", with(`"description":"a","description":"b",` + plain), registry.ReasonAmbiguousKeys},
 		{"key that differs in case", with(`"description":"a","Description":"b",` + plain), registry.ReasonAmbiguousKeys},
@@ -142,7 +144,7 @@ func TestMalformedElementsRefuseTheList(t *testing.T) {
 func TestTwoToolsOfOneNameAreBothQuarantinedAndTheRestGoesOn(t *testing.T) {
 	t.Parallel()
 	snap, err := registry.NewSnapshot(registry.Surface{Tools: [][]byte{
-		[]byte(`{"name":"x","inputSchema":{}}`), []byte(`{"name":"y","inputSchema":{}}`), []byte(`{"name":"x","inputSchema":{"type":"object"}}`),
+		[]byte(`{"name":"x","inputSchema":{}}`), []byte(`{"name":"y","inputSchema":{"type":"object"}}`), []byte(`{"name":"x","inputSchema":{"type":"object"}}`),
 	}}, registry.DefaultLimits(), time.Time{})
 	if err != nil {
 		t.Fatal(err)
