@@ -11,10 +11,11 @@ PKG ?= ./...
 PLUGINS := $(addprefix .cache/bin/,protoc-gen-go protoc-gen-connect-go protoc-gen-openapiv3)
 GENERATED := proto api/openapi.json
 BUF := tools/node_modules/.package-lock.json
+CONFORMANCE := .cache/conformance/node_modules/.package-lock.json
 
 .PHONY: help
 help: ## say what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: ## run everything in one process, on this machine
@@ -35,6 +36,10 @@ test-race: .cache/bin/gotestsum ## run the tests under the race detector
 .PHONY: bench
 bench: ## run the benchmarks
 	scripts/postgres.sh go test -run='^$$' -bench=. -benchmem $(PKG)
+
+.PHONY: conformance
+conformance: $(CONFORMANCE) ## run the public conformance suite for MCP clients; fetches it, and a Node.js for it, by npm
+	scripts/conformance.sh
 
 .PHONY: record
 record: ## record the workflow histories that the replay tests read
@@ -66,3 +71,8 @@ verify: generate lint ## check that generated files are up to date, import arrow
 
 $(BUF): tools/package-lock.json
 	npm --prefix tools ci --ignore-scripts --no-audit --no-fund && touch $@
+
+# In a folder of its own: it brings a whole Node.js.
+$(CONFORMANCE): tools/conformance/package.json tools/conformance/package-lock.json
+	@echo "fetching the conformance suite and a Node.js for it, 60 MB, by npm" && mkdir -p .cache/conformance && cp $^ .cache/conformance
+	npm --prefix .cache/conformance ci --ignore-scripts --no-audit --no-fund --loglevel=error && touch $@

@@ -1,0 +1,55 @@
+// Command conformance is what the public conformance suite for MCP clients starts in each of its scenarios, with the
+// URL of a server as the last argument. It meets that server as the product meets every server: a discovery, then a
+// probe with what the discovery learnt, both by [mcpclient.Client]. docs/conformance.md says what comes of it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+
+	"countersign/mcpclient"
+	"countersign/outbound"
+	"countersign/registry"
+)
+
+func main() {
+	err := run(context.Background(), os.Getenv("MCP_CONFORMANCE_SCENARIO"), os.Args[1:], os.Stdout) //nolint:forbidigo // a program
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1) //nolint:forbidigo // a program
+	}
+}
+
+// run meets the server and says in one line what it found. The suite runs its servers on this machine.
+func run(ctx context.Context, scenario string, args []string, out io.Writer) error {
+	if len(args) == 0 {
+		return errors.New("the URL of a server is missing")
+	}
+	guard := outbound.NewGuard(outbound.Options{
+		AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
+	})
+	client := &mcpclient.Client{Guard: guard, Limits: registry.DefaultLimits, Version: "conformance"}
+	target := registry.Target{Transport: registry.TransportStreamableHTTP, URL: args[len(args)-1]}
+	surface, report, err := client.Discover(ctx, target, "", nil)
+	if err != nil {
+		return fmt.Errorf("discovery: %w", err)
+	}
+	probe, err := client.Probe(ctx, target, report.Era)
+	if err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	if probe.ProtocolVersion != surface.ProtocolVersion || len(probe.Tools) != len(surface.Tools) {
+		return fmt.Errorf("the probe saw %s with %d tools, the discovery %s with %d",
+			probe.ProtocolVersion, len(probe.Tools), surface.ProtocolVersion, len(surface.Tools))
+	}
+	if err := testify(ctx, guard, target, scenario, surface); err != nil {
+		return fmt.Errorf("calls: %w", err)
+	}
+	fmt.Fprintf(out, "%s: %d tools, %d resources, %d templates, %d prompts\n", surface.ProtocolVersion,
+		len(surface.Tools), len(surface.Resources), len(surface.Templates), len(surface.Prompts))
+	return nil
+}
