@@ -15,7 +15,7 @@ CONFORMANCE := .cache/conformance/node_modules/.package-lock.json
 
 .PHONY: help
 help: ## say what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: ## run everything in one process, on this machine
@@ -32,6 +32,10 @@ test: .cache/bin/gotestsum ## run the tests; starts a Postgres for them, and ins
 .PHONY: test-race
 test-race: .cache/bin/gotestsum ## run the tests under the race detector
 	scripts/postgres.sh gotestsum --format=pkgname-and-test-fails -- -timeout=40m -race $(PKG)
+
+.PHONY: e2e-real
+e2e-real: .cache/realservers/ready ## run the whole life of published servers; fetches them by npm and Go, 1.2 GB
+	go test -tags=real -run=TestPublishedServers -count=1 -timeout=60m -v ./cmd/internal/e2e
 
 .PHONY: bench
 bench: ## run the benchmarks
@@ -68,6 +72,9 @@ verify: generate lint ## check that generated files are up to date, import arrow
 # Tools are built once for each version, from tools/go.mod.
 .cache/bin/%: tools/go.mod tools/go.sum
 	@echo "building $*" && mkdir -p $(@D) && built=$$(go -C tools tool -n $*) && cp "$$built" $@.tmp && mv $@.tmp $@
+
+.cache/realservers/ready: scripts/realservers.sh $(wildcard tools/realservers/*.* tools/realservers/gitlab/*.*)
+	scripts/realservers.sh
 
 $(BUF): tools/package-lock.json
 	npm --prefix tools ci --ignore-scripts --no-audit --no-fund && touch $@
