@@ -6,13 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"io"
 	"slices"
 	"strconv"
-	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
+	"unicode/utf8"
 )
 
 // Bounds of a number in canonical form (design.md §5): beyond them the tool is
@@ -54,132 +50,85 @@ type fault struct {
 
 func (f *fault) Error() string { return string(f.reason) + ": " + f.detail }
 
-// parse decodes one item strictly: no duplicate names, valid Unicode, no NUL,
-// bounded depth and numbers.
+// parse decodes one item strictly, see [document.decode]. Where only digests are
+// asked for, a document alone is faster. The error is a *fault.
 func parse(raw []byte, depth int) (value, error) {
-	d := jsontext.NewDecoder(bytes.NewReader(raw))
-	v, err := parseValue(d, depth)
-	if err != nil {
-		return nil, asFault(err)
-	}
-	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, &fault{ReasonMalformedField, "bytes after the end of the value"}
-	}
-	return v, nil
-}
-
-func asFault(err error) error {
-	if f, ok := errors.AsType[*fault](err); ok {
-		return f
-	}
-	if errors.Is(err, jsontext.ErrDuplicateName) {
-		return &fault{ReasonAmbiguousKeys, "a key stands twice in one object"}
-	}
-	return &fault{ReasonMalformedField, "not valid JSON"}
-}
-
-func parseValue(d *jsontext.Decoder, depth int) (value, error) {
-	token, err := d.ReadToken()
-	if err != nil {
+	var d document
+	if err := d.decode(raw, depth); err != nil {
 		return nil, err
 	}
-	switch token.Kind() {
+	return d.tree(d.top()), nil
+}
+
+// tree makes the Go value of a node.
+func (d *document) tree(n *node) value {
+	switch n.kind {
 	case 'n':
-		return nil, nil
+		return nil
 	case 't', 'f':
-		return token.Bool(), nil
+		return n.kind == 't'
 	case '"':
-		return checkString(token.String())
-	case '0':
-		return canonicalNumber(token.String())
-	default: // '[' or '{': the reader gives an end only where one is due
-		if depth == 0 {
-			return nil, &fault{ReasonTooDeep, "nested deeper than the limit"}
+		return string(d.bytes(n))
+	case '[':
+		list := make([]value, 0, n.body.to-n.body.from)
+		for i := range d.kids(n) {
+			list = append(list, d.tree(&d.kids(n)[i]))
 		}
-		if token.Kind() == '[' {
-			return parseArray(d, depth-1)
+		return list
+	case '{':
+		o := make(object, 0, n.body.to-n.body.from)
+		for i := range d.kids(n) {
+			m := &d.kids(n)[i]
+			o = append(o, member{string(d.name(m)), d.tree(m)})
 		}
-		return parseObject(d, depth-1)
+		return o
 	}
+	b, err := appendNumber(nil, d.bytes(n))
+	if err != nil {
+		panic("registry: decode let a number out of bounds pass")
+	}
+	return number(b)
 }
 
-func parseArray(d *jsontext.Decoder, depth int) (value, error) {
-	list := []value{}
-	for d.PeekKind() != ']' {
-		v, err := parseValue(d, depth)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, v)
-	}
-	_, err := d.ReadToken()
-	return list, err
-}
-
-func parseObject(d *jsontext.Decoder, depth int) (value, error) {
-	o := object{}
-	for d.PeekKind() != '}' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return nil, err
-		}
-		key, err := checkString(name.String())
-		if err != nil {
-			return nil, err
-		}
-		v, err := parseValue(d, depth)
-		if err != nil {
-			return nil, err
-		}
-		o = append(o, member{key, v})
-	}
-	slices.SortFunc(o, func(a, b member) int { return cmp.Compare(a.name, b.name) })
-	_, err := d.ReadToken()
-	return o, err
-}
-
-func checkString(s string) (string, error) {
-	if strings.ContainsRune(s, 0) {
-		return "", &fault{ReasonMalformedField, "a string holds NUL"}
-	}
-	return s, nil
-}
-
-// canonicalNumber gives a number as sign, digits without trailing zeros and
-// exponent: 1, 1.0 and 1e0 are one number, -0 is 0.
-func canonicalNumber(s string) (number, error) {
-	rest, negative := strings.CutPrefix(s, "-")
+// appendNumber writes a number as sign, digits without trailing zeros and
+// exponent: 1, 1.0 and 1e0 are one number, -0 is 0. It is never expanded. The
+// error is a *fault: more than 1,000 digits, or an exponent beyond ±400.
+func appendNumber(dst, s []byte) ([]byte, error) {
+	rest, negative := bytes.CutPrefix(s, []byte{'-'})
 	mantissa, exponent := rest, 0
-	if i := strings.IndexAny(rest, "eE"); i >= 0 {
+	if i := bytes.IndexAny(rest, "eE"); i >= 0 {
 		mantissa = rest[:i]
-		e, err := strconv.Atoi(rest[i+1:])
+		e, err := strconv.Atoi(string(rest[i+1:]))
 		if err != nil || e > 1<<20 || e < -(1<<20) {
-			return "", &fault{ReasonMalformedField, "a number's exponent is out of bounds"}
+			return dst, &fault{ReasonMalformedField, "a number's exponent is out of bounds"}
 		}
 		exponent = e
 	}
-	if len(mantissa) > maxDigits {
-		return "", &fault{ReasonMalformedField, "a number has too many digits"}
+	whole, fraction, _ := bytes.Cut(mantissa, []byte{'.'})
+	if len(whole)+len(fraction) > maxDigits {
+		return dst, &fault{ReasonMalformedField, "a number has too many digits"}
 	}
-	whole, fraction, _ := strings.Cut(mantissa, ".")
-	digits := strings.TrimLeft(whole+fraction, "0")
 	exponent -= len(fraction)
-	trimmed := strings.TrimRight(digits, "0")
-	exponent += len(digits) - len(trimmed)
-	if trimmed == "" {
-		return "0", nil
+	mark := len(dst)
+	if negative {
+		dst = append(dst, '-')
+	}
+	from := len(dst)
+	dst = append(append(dst, whole...), fraction...)
+	digits := bytes.TrimLeft(dst[from:], "0")
+	kept := bytes.TrimRight(digits, "0")
+	exponent += len(digits) - len(kept)
+	if len(kept) == 0 {
+		return append(dst[:mark], '0'), nil
 	}
 	if exponent > maxExponent || exponent < -maxExponent {
-		return "", &fault{ReasonMalformedField, "a number's exponent is out of bounds"}
+		return dst[:mark], &fault{ReasonMalformedField, "a number's exponent is out of bounds"}
 	}
-	out := trimmed
+	dst = dst[:from+copy(dst[from:], kept)]
 	if exponent != 0 {
-		out += "e" + strconv.Itoa(exponent)
+		dst = strconv.AppendInt(append(dst, 'e'), int64(exponent), 10)
 	}
-	if negative {
-		out = "-" + out
-	}
-	return number(out), nil
+	return dst, nil
 }
 
 // appendCanonical writes a value in canonical form.
@@ -216,15 +165,70 @@ func appendCanonical(dst []byte, v value) []byte {
 	panic("registry: a value that parse cannot make")
 }
 
-func appendString(dst []byte, s string) []byte {
-	// The error is for invalid UTF-8 only, which parse has refused; callers that
-	// bring strings of their own get the replacement character.
-	out, err := jsontext.AppendQuote(dst, strings.ToValidUTF8(s, "\uFFFD"))
-	if err != nil {
-		return append(dst, `""`...)
+// appendNode is appendCanonical for a node of a document.
+func (d *document) appendNode(dst []byte, n *node) []byte {
+	switch n.kind {
+	case 'n':
+		return append(dst, "null"...)
+	case 't':
+		return append(dst, "true"...)
+	case 'f':
+		return append(dst, "false"...)
+	case '"':
+		return appendString(dst, d.bytes(n))
+	case '[':
+		dst = append(dst, '[')
+		for i := range d.kids(n) {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = d.appendNode(dst, &d.kids(n)[i])
+		}
+		return append(dst, ']')
+	case '{':
+		dst = append(dst, '{')
+		for i := range d.kids(n) {
+			m := &d.kids(n)[i]
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(appendString(dst, d.name(m)), ':')
+			dst = d.appendNode(dst, m)
+		}
+		return append(dst, '}')
 	}
-	return out
+	dst, err := appendNumber(dst, d.bytes(n))
+	if err != nil {
+		panic("registry: decode let a number out of bounds pass")
+	}
+	return dst
 }
+
+// appendString writes valid UTF-8 as a JSON string, with no more escapes than
+// JSON demands.
+func appendString[T ~string | ~[]byte](dst []byte, s T) []byte {
+	dst = append(dst, '"')
+	from := 0
+	for i := range len(s) {
+		c := s[i]
+		if c >= utf8.RuneSelf || plain[c] {
+			continue
+		}
+		dst = append(dst, s[from:i]...)
+		from = i + 1
+		switch c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		default:
+			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		}
+	}
+	return append(append(dst, s[from:]...), '"')
+}
+
+const hexDigits = "0123456789abcdef"
 
 func digestValue(v value) string { return digestBytes(appendCanonical(nil, v)) }
 

@@ -2,306 +2,153 @@ package registry
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
-	"strings"
-	"unicode"
-	"unicode/utf8"
+	"sync"
 )
 
-// maxItemName bounds a tool's name in characters (the protocol's own advice).
-const maxItemName = 128
+// walks are what decodes and digests items, with the memory they have grown.
+var walks = sync.Pool{New: func() any { return &walk{} }}
 
-// toolKeys are the fields of a tool that this version knows. A key that differs
-// from one of them only in case is a fault: two parsers would read two tools.
-var toolKeys = []string{
-	"_meta", "annotations", "description", "execution", "icons", "inputSchema", "name", "outputSchema", "title",
-}
+// maxKept bounds the memory in bytes that one of them takes back to the pool.
+const maxKept = 4 << 20
 
-// prose are the schema keywords that only people and models read.
-var prose = []string{"$comment", "description", "examples", "title"}
+func borrowWalk() *walk { return walks.Get().(*walk) } //nolint:errcheck // nothing else is put there
 
-// sets are the schema keywords whose arrays have no order.
-var sets = []string{"enum", "required", "type"}
-
-// nameMaps are the schema keywords whose value maps names to schemas.
-var nameMaps = []string{"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"}
-
-// applicators are the schema keywords whose value is a schema or a list of
-// schemas. Everything else, unknown keywords too, is contract as it stands.
-var applicators = []string{
-	"additionalItems", "additionalProperties", "allOf", "anyOf", "contains", "contentSchema", "else", "if", "items",
-	"not", "oneOf", "prefixItems", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties",
+func (w *walk) giveBack() {
+	if cap(w.buf)+cap(w.contract)+cap(w.text.buf)+32*(cap(w.nodes)+cap(w.open)) < maxKept {
+		walks.Put(w)
+	}
 }
 
 // NewItem judges the raw bytes of one element of a list and makes its digests.
 // The envelope's rules have been applied before: the element is an object with
-// a usable name. A fault inside it becomes the item's verdict.
+// a usable name. A fault inside it becomes the item's verdict. An item that can
+// be decoded has its digests whatever the verdict; of another one the digest of
+// its bytes is the contract.
 func NewItem(kind ItemKind, name string, raw []byte, limits Limits) Item {
+	w := borrowWalk()
+	defer w.giveBack()
 	item := Item{Kind: kind, Name: name, Definition: digestBytes(raw), Raw: raw}
+	if w.read(&item, limits) {
+		w.digest(&item)
+	}
+	return item
+}
+
+// read decodes an item and says whether that was possible.
+func (w *walk) read(item *Item, limits Limits) bool {
 	item.Digests.Contract = item.Definition
-	if limits.ItemBytes > 0 && len(raw) > limits.ItemBytes {
-		return item.quarantine(ReasonTooLarge, fmt.Sprintf("%d bytes, the limit is %d", len(raw), limits.ItemBytes))
+	if limits.ItemBytes > 0 && len(item.Raw) > limits.ItemBytes {
+		item.Verdict, item.Detail = ReasonTooLarge, fmt.Sprintf("%d bytes, the limit is %d", len(item.Raw), limits.ItemBytes)
+		return false
 	}
-	v, err := parse(raw, limits.Depth)
-	if f, bad := err.(*fault); bad { //nolint:errorlint // parse returns nothing else
-		return item.quarantine(f.reason, f.detail)
+	if err := w.decode(item.Raw, limits.Depth); err != nil {
+		f := err.(*fault) //nolint:errorlint,errcheck // decode returns nothing else
+		item.Verdict, item.Detail = f.reason, f.detail
+		return false
 	}
-	o, ok := v.(object)
-	if !ok {
-		return item.quarantine(ReasonMalformedField, "not an object")
+	if w.top().kind != '{' {
+		item.Verdict, item.Detail = ReasonMalformedField, "not an object"
+		return false
 	}
-	item.Title, _ = stringOf(o, "title")
-	item.Text, _ = stringOf(o, "description")
-	if kind == KindTool {
-		return item.tool(o)
-	}
-	return item.other(o)
+	return true
 }
 
-func (i Item) quarantine(reason Reason, detail string) Item {
-	i.Verdict, i.Detail = reason, detail
-	return i
+// digest judges the item that was read and makes its digests. It gives the
+// digest of its unknown fields, "" when there are none.
+func (w *walk) digest(item *Item) string {
+	w.verdict, w.path, w.contract = fault{}, w.path[:0], w.contract[:0]
+	w.text.reset()
+	w.headers.reset()
+	top := w.top()
+	item.Title, _ = w.str(top, "title")
+	item.Text, _ = w.str(top, "description")
+	w.judgeName(item)
+	w.judgeFields(item.Kind, top)
+	if item.Kind == KindTool {
+		w.tool(item.Name, top)
+	} else {
+		w.other(item, top)
+	}
+	if w.verdict.reason != "" {
+		item.Verdict, item.Detail = w.verdict.reason, w.verdict.detail
+	}
+	text := w.text.end()
+	meta := w.appendMeta(w.spare[:0], item.Kind, top)
+	w.spare = meta
+	item.Digests = digests(w.contract, text, w.behaviour, meta)
+	return w.unknownDigest(item.Kind, top)
 }
 
-func (i Item) tool(o object) Item {
-	if reason, detail := judgeTool(i.Name, o); reason != "" {
-		return i.quarantine(reason, detail)
+// digests makes the four digests of an item, their text in one allocation.
+func digests(contract, text, behaviour, meta []byte) Digests {
+	const prefix, size = "sha256:", len("sha256:") + 2*sha256.Size
+	var all [4 * size]byte
+	for i, b := range [...][]byte{contract, text, behaviour, meta} {
+		sum := sha256.Sum256(b)
+		copy(all[i*size:], prefix)
+		hex.Encode(all[i*size+len(prefix):], sum[:])
 	}
-	input, _ := o.get("inputSchema")
-	output, hasOutput := o.get("outputSchema")
-	var texts [][2]string
-	contract := object{{"input", schema(input, "/inputSchema", &texts)}, {"name", i.Name}}
-	if hasOutput {
-		contract = append(contract, member{"output", schema(output, "/outputSchema", &texts)})
+	s := string(all[:])
+	d := Digests{Contract: s[:size], Text: s[size : 2*size], Behaviour: s[2*size : 3*size], Meta: s[3*size:]}
+	if len(behaviour) == 0 {
+		d.Behaviour = "" // of what has none
 	}
-	annotations, _ := o.get("annotations")
-	hints, _ := annotations.(object)
-	texts = addText(texts, "/description", i.Text)
-	texts = addText(texts, "/title", i.Title)
-	if title, ok := stringOf(hints, "title"); ok {
-		texts = addText(texts, "/annotations/title", title)
-	}
-	i.Digests = Digests{
-		Contract:  digestValue(contract),
-		Text:      digestTexts(texts),
-		Behaviour: digestValue(behaviour(o, hints)),
-		Meta:      digestValue(without(o, "annotations", "description", "execution", "inputSchema", "name", "outputSchema", "title")),
-	}
-	return i
+	return d
 }
 
-// other makes the digests of a resource, template or prompt.
-func (i Item) other(o object) Item {
-	if reason, detail := judgeName(i.Name, 2048); reason != "" {
-		return i.quarantine(reason, detail)
-	}
-	var texts [][2]string
-	texts = addText(texts, "/description", i.Text)
-	texts = addText(texts, "/title", i.Title)
-	i.Digests = Digests{
-		Contract: digestValue(without(o, "_meta", "annotations", "description", "icons", "size", "title")),
-		Text:     digestTexts(texts),
-		Meta:     digestValue(o),
-	}
-	return i
-}
+// Steps of paths.
+var (
+	annotationsName = []byte("annotations")
+	argumentsName   = []byte("arguments")
+	inputName       = []byte("inputSchema")
+	outputName      = []byte("outputSchema")
+	titleName       = []byte("title")
+)
 
-func judgeTool(name string, o object) (Reason, string) {
-	if reason, detail := judgeName(name, maxItemName); reason != "" {
-		return reason, detail
+// tool writes contract, text and behaviour of a tool.
+func (w *walk) tool(name string, top *node) {
+	annotations := w.object(top, "annotations")
+	if title := w.get(annotations, "title"); title != nil && title.kind == '"' {
+		w.path = append(w.path, step{name: annotationsName}, step{name: titleName})
+		w.say(w.bytes(title))
+		w.path = w.path[:0]
+		w.text.left(0)
 	}
-	for _, m := range o {
-		for _, known := range toolKeys {
-			if m.name != known && strings.EqualFold(m.name, known) {
-				return ReasonAmbiguousKeys, fmt.Sprintf("%q differs from %q only in case", m.name, known)
-			}
+	w.sayField(top, "description")
+	w.contract = append(w.contract, '{')
+	if input := w.get(top, "inputSchema"); input == nil {
+		w.invalidf("inputSchema is missing")
+	} else {
+		w.contract = append(w.contract, `"input":`...)
+		w.root(inputName, input, arguments)
+		if w.dialectal {
+			w.contract = w.appendDialects(append(w.contract, `,"inputDialect":`...))
 		}
 	}
-	for _, field := range []string{"title", "description"} {
-		if v, present := o.get(field); present && v != nil {
-			if _, ok := v.(string); !ok {
-				return ReasonMalformedField, field + " is not a string"
-			}
+	w.contract = appendString(append(comma(w.contract), `"name":`...), name)
+	if output := w.given(top, "outputSchema"); output != nil {
+		w.contract = append(w.contract, `,"output":`...)
+		w.root(outputName, output, results)
+		if w.dialectal {
+			w.contract = w.appendDialects(append(w.contract, `,"outputDialect":`...))
 		}
 	}
-	if v, present := o.get("annotations"); present && v != nil {
-		hints, ok := v.(object)
-		if !ok {
-			return ReasonMalformedField, "annotations is not an object"
-		}
-		for _, hint := range hintDefaults {
-			if h, present := hints.get(hint.name); present && h != nil {
-				if _, ok := h.(bool); !ok {
-					return ReasonMalformedField, "annotations." + hint.name + " is not a boolean"
-				}
-			}
-		}
-	}
-	input, present := o.get("inputSchema")
-	if !present {
-		return ReasonInvalidSchema, "inputSchema is missing"
-	}
-	if detail := judgeSchema(input); detail != "" {
-		return ReasonInvalidSchema, "inputSchema " + detail
-	}
-	if output, present := o.get("outputSchema"); present && output != nil {
-		if _, ok := output.(object); !ok {
-			return ReasonInvalidSchema, "outputSchema is not an object"
-		}
-	}
-	return "", ""
+	w.contract = append(w.contract, '}')
+	w.sayField(top, "title")
+	w.behaviour = w.appendBehaviour(w.behaviour[:0], top, annotations)
 }
 
-func judgeSchema(v value) string {
-	o, ok := v.(object)
-	if !ok {
-		return "is not an object"
+// sayField collects a text field of the item itself.
+func (w *walk) sayField(n *node, name string) {
+	if m := w.get(n, name); m != nil && m.kind == '"' {
+		w.path = append(w.path, step{name: w.name(m)})
+		w.say(w.bytes(m))
+		w.leave()
 	}
-	if kind, present := o.get("type"); present && kind != "object" {
-		return `has a type other than "object"`
-	}
-	if properties, present := o.get("properties"); present {
-		if _, ok := properties.(object); !ok {
-			return "has properties that are not an object"
-		}
-	}
-	if len(without(o, "$schema")) == 0 {
-		// What a generator writes that does not understand its input. Taken as it
-		// stands, it would let every argument pass.
-		return "says nothing about the arguments"
-	}
-	return ""
-}
-
-// judgeName refuses names that cannot be shown as they are: they would let one
-// item pass for another.
-func judgeName(name string, limit int) (Reason, string) {
-	switch {
-	case utf8.RuneCountInString(name) > limit:
-		return ReasonUnsafeName, fmt.Sprintf("longer than %d characters", limit)
-	case strings.TrimSpace(name) != name:
-		return ReasonUnsafeName, "begins or ends with white space"
-	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return ReasonUnsafeName, "holds characters that cannot be seen"
-	}
-	return "", ""
-}
-
-// schema gives the part of a JSON Schema that is contract and collects its
-// prose. Names under properties and the like are never taken for keywords, nor
-// is anything inside a literal.
-func schema(v value, path string, texts *[][2]string) value {
-	switch v := v.(type) {
-	case []value:
-		out := make([]value, len(v))
-		for i, e := range v {
-			out[i] = schema(e, fmt.Sprintf("%s/%d", path, i), texts)
-		}
-		return out
-	case object:
-		out := make(object, 0, len(v))
-		for _, m := range v {
-			here := path + "/" + pointer(m.name)
-			switch {
-			case m.name == "$schema":
-			case slices.Contains(prose, m.name):
-				*texts = append(*texts, proseOf(here, m.value))
-			case slices.Contains(nameMaps, m.name):
-				out = append(out, member{m.name, nameMap(m.value, here, texts)})
-			case slices.Contains(sets, m.name):
-				out = append(out, member{m.name, sorted(m.value)})
-			case m.name == "dependentRequired":
-				out = append(out, member{m.name, sortedEach(m.value)})
-			case m.name == "additionalProperties" && isOpen(m.value):
-			case slices.Contains(applicators, m.name):
-				out = append(out, member{m.name, schema(m.value, here, texts)})
-			default:
-				out = append(out, m)
-			}
-		}
-		return out
-	}
-	return v
-}
-
-func nameMap(v value, path string, texts *[][2]string) value {
-	o, ok := v.(object)
-	if !ok {
-		return v
-	}
-	out := make(object, len(o))
-	for i, m := range o {
-		out[i] = member{m.name, schema(m.value, path+"/"+pointer(m.name), texts)}
-	}
-	return out
-}
-
-// isOpen says whether additionalProperties has its default value.
-func isOpen(v value) bool {
-	if o, ok := v.(object); ok {
-		return len(o) == 0
-	}
-	return v == true
-}
-
-func proseOf(path string, v value) [2]string {
-	if s, ok := v.(string); ok {
-		return [2]string{path, tidy(s)}
-	}
-	return [2]string{path, string(appendCanonical(nil, v))}
-}
-
-func addText(texts [][2]string, path, s string) [][2]string {
-	if s == "" {
-		return texts
-	}
-	return append(texts, [2]string{path, tidy(s)})
-}
-
-// tidy drops what is noise to a reader: trailing blanks and line-end style.
-func tidy(s string) string {
-	lines := strings.Split(strings.ReplaceAll(s, "\r\n", "\n"), "\n")
-	for i, line := range lines {
-		lines[i] = strings.TrimRight(line, " \t\r")
-	}
-	return strings.TrimRight(strings.Join(lines, "\n"), "\n")
-}
-
-func digestTexts(texts [][2]string) string {
-	slices.SortFunc(texts, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
-	list := make([]value, len(texts))
-	for i, t := range texts {
-		list[i] = []value{t[0], t[1]}
-	}
-	return digestValue(list)
-}
-
-// TextDigest is the digest of a server's instructions.
-func TextDigest(s string) string { return digestValue(tidy(s)) }
-
-func sorted(v value) value {
-	list, ok := v.([]value)
-	if !ok {
-		return v
-	}
-	list = slices.Clone(list)
-	slices.SortFunc(list, func(a, b value) int {
-		return bytes.Compare(appendCanonical(nil, a), appendCanonical(nil, b))
-	})
-	return list
-}
-
-func sortedEach(v value) value {
-	o, ok := v.(object)
-	if !ok {
-		return v
-	}
-	out := make(object, len(o))
-	for i, m := range o {
-		out[i] = member{m.name, sorted(m.value)}
-	}
-	return out
 }
 
 var hintDefaults = []struct {
@@ -311,39 +158,97 @@ var hintDefaults = []struct {
 	{"destructiveHint", true}, {"idempotentHint", false}, {"openWorldHint", true}, {"readOnlyHint", false},
 }
 
-// behaviour is what the tool claims to do, with the protocol's defaults filled
-// in, so that absent equals its default.
-func behaviour(o, hints object) object {
-	out := object{}
+// appendBehaviour writes what the tool claims to do, with the protocol's
+// defaults filled in, so that absent equals its default; which of its parameters
+// become headers; and which page it is tied to.
+func (w *walk) appendBehaviour(dst []byte, top, annotations *node) []byte {
+	dst = append(dst, '{')
 	for _, hint := range hintDefaults {
-		v, present := hints.get(hint.name)
-		if !present || v == nil {
-			v = hint.value
-		}
-		out = append(out, member{hint.name, v})
-	}
-	support := value("forbidden")
-	if execution, ok := o.get("execution"); ok {
-		if e, ok := execution.(object); ok {
-			if s, ok := e.get("taskSupport"); ok {
-				support = s
-			}
+		dst = append(appendString(comma(dst), hint.name), ':')
+		if m := w.given(annotations, hint.name); m != nil {
+			dst = w.appendNode(dst, m)
+		} else if hint.value {
+			dst = append(dst, "true"...)
+		} else {
+			dst = append(dst, "false"...)
 		}
 	}
-	return append(out, member{"taskSupport", support})
+	dst = append(dst, `,"execution":{`...)
+	execution := w.object(top, "execution")
+	if w.given(execution, "taskSupport") == nil {
+		dst = append(dst, `"taskSupport":"forbidden"`...)
+	}
+	for i := range w.kids(execution) {
+		if m := &w.kids(execution)[i]; m.kind != 'n' {
+			dst = w.appendMember(dst, m)
+		}
+	}
+	dst = append(dst, '}')
+	if headers := w.headers.end(); len(headers) > len("{}") {
+		dst = append(append(dst, `,"headers":`...), headers...)
+	}
+	mark := len(dst)
+	dst = w.appendPage(append(dst, `,"page":`...), KindTool, top)
+	if bytes.HasSuffix(dst, []byte(`:{}`)) {
+		dst = dst[:mark]
+	}
+	return append(dst, '}')
 }
 
-func without(o object, names ...string) object {
-	return slices.DeleteFunc(slices.Clone(o), func(m member) bool { return slices.Contains(names, m.name) })
+func (w *walk) appendMember(dst []byte, m *node) []byte {
+	return w.appendNode(append(appendString(comma(dst), w.name(m)), ':'), m)
 }
 
-func stringOf(o object, name string) (string, bool) {
-	v, _ := o.get(name)
-	s, ok := v.(string)
-	return s, ok
+// other writes contract and text of a resource, a template or a prompt, and the
+// rights of a page that a resource is.
+func (w *walk) other(item *Item, top *node) {
+	w.sayField(top, "description")
+	w.sayField(top, "title")
+	w.contract = append(w.contract, '{')
+	for _, field := range [...]string{"mimeType", "name", "uri", "uriTemplate"} {
+		if m := w.given(top, field); m != nil {
+			w.contract = w.appendMember(w.contract, m)
+		}
+	}
+	if item.Kind == KindPrompt {
+		w.arguments(w.given(top, "arguments"))
+	}
+	w.contract = append(w.contract, '}')
+	w.behaviour = w.appendPage(w.behaviour[:0], item.Kind, top)
+	if len(w.behaviour) == len("{}") {
+		w.behaviour = w.behaviour[:0]
+	}
 }
 
-// pointer escapes one step of a JSON Pointer (RFC 6901).
-func pointer(s string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1")
+// arguments writes the arguments of a prompt: their names and whether they are
+// required are contract, what is said about them is text. Their order means
+// nothing.
+func (w *walk) arguments(list *node) {
+	if list == nil || list.kind != '[' {
+		return
+	}
+	args := slices.Clone(w.kids(list))
+	name := func(n *node) []byte {
+		if m := w.given(n, "name"); m != nil {
+			return w.bytes(m)
+		}
+		return nil
+	}
+	slices.SortStableFunc(args, func(a, b node) int { return bytes.Compare(name(&a), name(&b)) })
+	w.contract = append(comma(w.contract), `"arguments":{`...)
+	w.path = append(w.path, step{name: argumentsName})
+	for i := range args {
+		if i > 0 && bytes.Equal(name(&args[i]), name(&args[i-1])) {
+			w.faultf(ReasonMalformedField, "two arguments are named %q", name(&args[i]))
+		}
+		w.contract = append(appendString(comma(w.contract), name(&args[i])), ':')
+		required := w.given(&args[i], "required")
+		w.contract = append(w.contract, map[bool]string{true: "true", false: "false"}[required != nil && required.kind == 't']...)
+		w.path = append(w.path, step{name: name(&args[i])})
+		w.sayField(&args[i], "description")
+		w.sayField(&args[i], "title")
+		w.leave()
+	}
+	w.leave()
+	w.contract = append(w.contract, '}')
 }

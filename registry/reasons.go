@@ -95,13 +95,15 @@ const (
 
 // Verdicts on one tool: it is visible and never bindable.
 const (
-	ReasonDuplicateName  Reason = "duplicate_name"
-	ReasonInvalidSchema  Reason = "invalid_schema"
-	ReasonUnsafeName     Reason = "unsafe_name"
-	ReasonTooDeep        Reason = "too_deep"
-	ReasonMalformedField Reason = "malformed_field"
-	ReasonAmbiguousKeys  Reason = "ambiguous_keys"
-	ReasonIDCollision    Reason = "id_collision"
+	ReasonDuplicateName        Reason = "duplicate_name"
+	ReasonInvalidSchema        Reason = "invalid_schema"
+	ReasonUnsafeName           Reason = "unsafe_name"
+	ReasonTooDeep              Reason = "too_deep"
+	ReasonMalformedField       Reason = "malformed_field"
+	ReasonAmbiguousKeys        Reason = "ambiguous_keys"
+	ReasonIDCollision          Reason = "id_collision"
+	ReasonRemoteRef            Reason = "remote_ref"
+	ReasonInvalidHeaderMapping Reason = "invalid_header_mapping"
 )
 
 // What unbound a tool.
@@ -194,13 +196,15 @@ var reasons = map[Reason]struct {
 	ReasonMalformedList:      {CodeRemotePermanent, "a list is missing, null, no array, or holds an element that is no object or has no name"},
 	ReasonBlockedAddress:     {CodeRemotePermanent, "the outbound guard forbids the server's address"},
 
-	ReasonDuplicateName:  {CodePrecondition, "two tools of the server have this name"},
-	ReasonInvalidSchema:  {CodePrecondition, "the tool's input schema is not an object schema"},
-	ReasonUnsafeName:     {CodePrecondition, "the tool's name has characters outside the allowed set"},
-	ReasonTooDeep:        {CodePrecondition, "the tool's definition is nested too deeply"},
-	ReasonMalformedField: {CodePrecondition, "a field of the tool has the wrong type or an unusable value"},
-	ReasonAmbiguousKeys:  {CodePrecondition, "the tool's definition has a key twice, or twice but for case"},
-	ReasonIDCollision:    {CodePrecondition, "the tool's id belongs to another tool of the tenant"},
+	ReasonDuplicateName:        {CodePrecondition, "two tools of the server have this name"},
+	ReasonInvalidSchema:        {CodePrecondition, "a schema of the tool is not a JSON Schema, or the one of its input says nothing about an object"},
+	ReasonUnsafeName:           {CodePrecondition, "the tool's name is too long, or has characters that cannot be seen"},
+	ReasonTooDeep:              {CodePrecondition, "the tool's definition is nested too deeply"},
+	ReasonMalformedField:       {CodePrecondition, "a field of the tool has the wrong type or an unusable value"},
+	ReasonAmbiguousKeys:        {CodePrecondition, "the tool's definition has a key twice, or twice but for case"},
+	ReasonIDCollision:          {CodePrecondition, "the tool's id belongs to another tool of the tenant"},
+	ReasonRemoteRef:            {CodePrecondition, "a schema of the tool refers to something outside of its definition, which is never fetched"},
+	ReasonInvalidHeaderMapping: {CodePrecondition, "the tool maps a parameter to an HTTP header in a way that the protocol forbids"},
 
 	ReasonTargetChanged: {CodePrecondition, "the server is reached elsewhere or as somebody else than approved"},
 }

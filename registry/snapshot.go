@@ -3,129 +3,187 @@ package registry
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 )
 
 // NewSnapshot makes the snapshot of a surface: every item judged and digested,
-// sorted by kind and name, so that order and paging do not count (R46, R48).
-// An element whose name cannot be read refuses the whole list.
+// sorted by kind and name, so that order and paging do not count (R46, R48). Its
+// digest is the capability digest: it covers every item's name, verdict,
+// contract, text, behaviour and unknown fields, the kinds and the text digest of
+// the instructions. An element whose name cannot be read refuses the whole list.
 func NewSnapshot(surface Surface, limits Limits, now time.Time) (Snapshot, error) {
-	s := Snapshot{
-		ProtocolVersion: surface.ProtocolVersion, ServerName: surface.Name, ServerVersion: surface.Version,
-		Instructions: surface.Instructions, TextDigest: TextDigest(surface.Instructions),
-		Kinds: surface.Kinds, Quirks: surface.Quirks, CreatedAt: now,
-	}
-	for _, list := range []struct {
-		kind ItemKind
-		key  string
-		raw  [][]byte
-	}{
-		{KindPrompt, "name", surface.Prompts},
-		{KindResource, "uri", surface.Resources},
-		{KindTemplate, "uriTemplate", surface.Templates},
-		{KindTool, "name", surface.Tools},
-	} {
-		items, err := itemsOf(list.kind, list.key, list.raw, limits)
+	s := surface.Header(now)
+	unknown := map[string]string{}
+	for _, list := range surface.lists() {
+		items, err := itemsOf(list, limits, unknown)
 		if err != nil {
 			return Snapshot{}, err
 		}
 		s.Items = append(s.Items, items...)
 	}
-	s.Digest = digestJSON(struct {
-		Text  string
-		Kinds []string
-		Items []identity
-	}{s.TextDigest, s.Kinds, identities(s.Items)})
+	b := appendString([]byte(`{"text":`), s.TextDigest)
+	b = append(b, `,"kinds":[`...)
+	for i, kind := range s.Kinds {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, strings.ToValidUTF8(kind, "\uFFFD"))
+	}
+	b = append(appendIdentities(append(b, `],"items":`...), s.Items, unknown), '}')
+	s.Digest = digestBytes(b)
 	return s, nil
 }
 
-// ToolsDigest is the digest of the tools list alone: what a probe compares.
+// Header is the part of a snapshot that is not in a list, without a digest.
+func (surface Surface) Header(now time.Time) Snapshot {
+	return Snapshot{
+		ProtocolVersion: surface.ProtocolVersion, ServerName: surface.Name, ServerVersion: surface.Version,
+		Instructions: surface.Instructions, TextDigest: TextDigest(surface.Instructions),
+		Kinds: surface.Kinds, Quirks: surface.Quirks, CreatedAt: now,
+	}
+}
+
+// list is one list of a surface; key is the field that names an element.
+type list struct {
+	kind ItemKind
+	key  string
+	raw  [][]byte
+}
+
+// lists are in the order of the items of a snapshot.
+func (surface Surface) lists() []list {
+	return []list{
+		{KindPrompt, "name", surface.Prompts},
+		{KindResource, "uri", surface.Resources},
+		{KindTemplate, "uriTemplate", surface.Templates},
+		{KindTool, "name", surface.Tools},
+	}
+}
+
+// ToolsDigest is the digest of the tools list alone: what a probe compares. It
+// does not cover unknown fields, so that a probe does not run after them.
 func ToolsDigest(tools [][]byte, limits Limits) (string, error) {
-	items, err := itemsOf(KindTool, "name", tools, limits)
+	items, err := itemsOf(list{KindTool, "name", tools}, limits, map[string]string{})
 	if err != nil {
 		return "", err
 	}
-	return digestJSON(identities(items)), nil
+	return digestBytes(appendIdentities(nil, items, nil)), nil
 }
 
 // ToolsDigest is the digest of the snapshot's tools alone.
-func (s *Snapshot) ToolsDigest() string { return digestJSON(identities(s.Of(KindTool))) }
-
-// identity is the part of an item that a snapshot's digest covers.
-type identity struct {
-	Kind                      ItemKind
-	Name                      string
-	Contract, Text, Behaviour string
-	Verdict                   Reason
+func (s *Snapshot) ToolsDigest() string {
+	return digestBytes(appendIdentities(nil, s.Of(KindTool), nil))
 }
 
-func identities(items []Item) []identity {
-	out := make([]identity, len(items))
-	for i, it := range items {
-		out[i] = identity{it.Kind, it.Name, it.Digests.Contract, it.Digests.Text, it.Digests.Behaviour, it.Verdict}
-	}
-	return out
-}
-
-func itemsOf(kind ItemKind, key string, list [][]byte, limits Limits) ([]Item, error) {
-	items := make([]Item, 0, len(list))
-	for n, raw := range list {
-		name, err := nameOf(raw, key)
-		if err != nil {
-			return nil, Errorf(ReasonMalformedList, "element %d of the %ss list: %w", n, kind, err)
+// appendIdentities writes what of each item a digest of many covers.
+func appendIdentities(dst []byte, items []Item, unknown map[string]string) []byte {
+	dst = append(dst, '[')
+	for i := range items {
+		item := &items[i]
+		if i > 0 {
+			dst = append(dst, ',')
 		}
-		items = append(items, NewItem(kind, name, raw, limits))
+		dst = append(dst, '[')
+		for _, s := range [...]string{
+			string(item.Kind), item.Name, item.Digests.Contract, item.Digests.Text, item.Digests.Behaviour, string(item.Verdict),
+		} {
+			dst = append(appendString(dst, s), ',')
+		}
+		if len(unknown) > 0 {
+			dst = appendString(dst, unknown[string(item.Kind)+" "+item.Name])
+		} else {
+			dst = append(dst, `""`...)
+		}
+		dst = append(dst, ']')
 	}
-	slices.SortStableFunc(items, func(a, b Item) int { return cmp.Compare(a.Name, b.Name) })
+	return append(dst, ']')
+}
+
+// itemsOf judges the elements of one list. It adds the digests of unknown fields
+// by kind and name.
+func itemsOf(l list, limits Limits, unknown map[string]string) ([]Item, error) {
+	w := borrowWalk()
+	defer w.giveBack()
+	items := make([]Item, len(l.raw))
+	for n, raw := range l.raw {
+		item := &items[n]
+		*item = Item{Kind: l.kind, Definition: digestBytes(raw), Raw: raw}
+		decoded := w.read(item, limits)
+		var err error
+		if item.Name, err = w.nameOf(raw, l.key, decoded); err != nil {
+			return nil, Errorf(ReasonMalformedList, "element %d of the %ss list: %w", n, l.kind, err)
+		}
+		if !decoded {
+			continue
+		}
+		if digest := w.digest(item); digest != "" {
+			unknown[string(item.Kind)+" "+item.Name] = digest
+		}
+	}
+	byName := func(a, b Item) int { return cmp.Compare(a.Name, b.Name) }
+	if !slices.IsSortedFunc(items, byName) {
+		slices.SortStableFunc(items, byName)
+	}
 	return mergeDuplicates(items), nil
 }
 
-// mergeDuplicates makes one quarantined item of all that share a name; its
-// definition is the list of their bytes, so that both stay visible.
+// mergeDuplicates makes one quarantined item of all that share a name. Its
+// definition is the list of their bytes, so that all stay visible; its digests
+// are made of theirs, so that another order or writing of them is no change.
 func mergeDuplicates(items []Item) []Item {
-	var out []Item
-	for group := range slices.Values(chunkByName(items)) {
-		if len(group) == 1 {
-			out = append(out, group[0])
-			continue
+	out := items[:0]
+	for len(items) > 0 {
+		n := 1
+		for n < len(items) && items[n].Name == items[0].Name {
+			n++
 		}
-		raws := make([]string, len(group))
-		for i, it := range group {
-			raws[i] = string(it.Raw)
+		if n == 1 {
+			out = append(out, items[0])
+		} else {
+			out = append(out, merged(items[:n]))
 		}
-		slices.Sort(raws)
-		both := []byte{'['}
-		for i, raw := range raws {
-			if i > 0 {
-				both = append(both, ',')
-			}
-			both = append(both, raw...)
-		}
-		both = append(both, ']')
-		merged := Item{Kind: group[0].Kind, Name: group[0].Name, Raw: both, Definition: digestBytes(both)}
-		merged.Digests.Contract = merged.Definition
-		out = append(out, merged.quarantine(ReasonDuplicateName, "the server lists this name more than once"))
+		items = items[n:]
 	}
 	return out
 }
 
-func chunkByName(items []Item) [][]Item {
-	var out [][]Item
-	for i, it := range items {
-		if i > 0 && items[i-1].Name == it.Name {
-			out[len(out)-1] = append(out[len(out)-1], it)
-			continue
+func merged(group []Item) Item {
+	slices.SortFunc(group, func(a, b Item) int {
+		return cmp.Or(cmp.Compare(a.Digests.Contract, b.Digests.Contract), cmp.Compare(a.Definition, b.Definition))
+	})
+	raw := []byte{'['}
+	var contract, text, behaviour, meta []byte
+	for i, item := range group {
+		if i > 0 {
+			raw = append(raw, ',')
 		}
-		out = append(out, []Item{it})
+		raw = append(raw, item.Raw...)
+		contract = append(contract, item.Digests.Contract...)
+		text = append(text, item.Digests.Text...)
+		behaviour = append(behaviour, item.Digests.Behaviour...)
+		meta = append(meta, item.Digests.Meta...)
 	}
-	return out
+	raw = append(raw, ']')
+	return Item{
+		Kind: group[0].Kind, Name: group[0].Name, Raw: raw, Definition: digestBytes(raw),
+		Digests: digests(contract, text, behaviour, meta),
+		Verdict: ReasonDuplicateName, Detail: fmt.Sprintf("the server lists this name %d times", len(group)),
+	}
 }
 
-// nameOf reads the one field that the envelope needs. It takes the last of
-// duplicate keys; NewItem quarantines such an item anyway.
-func nameOf(raw []byte, key string) (string, error) {
+// nameOf reads the one field that the envelope needs, also of an element that
+// cannot be decoded: then it takes the last of duplicate keys, and the element is
+// quarantined anyway.
+func (w *walk) nameOf(raw []byte, key string, decoded bool) (string, error) {
+	if decoded {
+		if name, _ := w.str(w.top(), key); name != "" {
+			return name, nil
+		}
+		return "", Errorf(ReasonMalformedList, "no usable %s", key)
+	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &fields); err != nil || fields == nil {
 		return "", Errorf(ReasonMalformedList, "not an object")
@@ -134,6 +192,6 @@ func nameOf(raw []byte, key string) (string, error) {
 	if err := json.Unmarshal(fields[key], &name); err != nil || name == "" {
 		return "", Errorf(ReasonMalformedList, "no usable %s", key)
 	}
-	// No database keeps NUL in a text. Such an item is quarantined anyway.
+	// No database keeps NUL in a text.
 	return strings.ReplaceAll(name, "\x00", "\uFFFD"), nil
 }
