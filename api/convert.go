@@ -55,6 +55,11 @@ var (
 		registry.ReviewRejected: pb.ReviewStatus_REVIEW_STATUS_REJECTED,
 		registry.ReviewExpired:  pb.ReviewStatus_REVIEW_STATUS_EXPIRED,
 	}
+	launches = map[registry.LaunchStatus]pb.LaunchStatus{
+		registry.LaunchNotNeeded: pb.LaunchStatus_LAUNCH_STATUS_UNSPECIFIED,
+		registry.LaunchPending:   pb.LaunchStatus_LAUNCH_STATUS_PENDING,
+		registry.LaunchApproved:  pb.LaunchStatus_LAUNCH_STATUS_APPROVED,
+	}
 	discoveries = map[registry.DiscoveryStatus]pb.DiscoveryStatus{
 		registry.DiscoveryNever:     pb.DiscoveryStatus_DISCOVERY_STATUS_NEVER,
 		registry.DiscoveryRunning:   pb.DiscoveryStatus_DISCOVERY_STATUS_RUNNING,
@@ -113,6 +118,19 @@ func serverOut(v *db.ServerView) *pb.McpServer {
 	if x := s.Exception; x != (registry.Exception{}) {
 		out.AuthenticationException = &pb.AuthenticationException{
 			Reason: x.Reason, ApprovedBy: x.ApprovedBy, ApproveTime: moment(x.ApprovedAt), ExpireTime: moment(x.ExpiresAt),
+		}
+	}
+	if k := v.Command; k != nil {
+		out.Command = &pb.Command{
+			Ref: k.Ref, Argv: strs(k.Argv), Image: text(k.Image), WorkingDirectory: text(k.Dir), Env: k.Env, Network: k.Network,
+			Sandbox: string(k.Sandbox),
+		}
+		l := s.Launch
+		out.Launch = &pb.Launch{
+			Status: launches[l.Status], TargetDigest: l.Target, ApprovedBy: l.ApprovedBy, ApproveTime: moment(l.ApprovedAt), DecisionId: l.DecisionID,
+		}
+		if k.Sandbox == registry.SandboxNone {
+			out.Warnings = append(out.Warnings, "its process runs without a sandbox: it can read and do what the worker can")
 		}
 	}
 	if registry.LooksLikeKey(v.Connection.URL) {
@@ -247,6 +265,7 @@ func resolutionOut(toolID string, v *db.ToolView, denial *registry.Denial) *pb.R
 		DialAddress: v.Connection.DialAddress, ProtocolVersion: text(s.ProtocolVersion), Authentication: authentications[s.Authentication],
 		EndpointRef: s.EndpointRef, ToolName: text(v.Tool.ExternalID), DeclaredClass: classes[b.DeclaredClass], SchemaHash: b.SchemaHash,
 		DescriptorId: b.ToolID, DescriptorVersion: b.ToolVersion, GovernancePolicyRef: s.GovernancePolicyRef, CommandRef: s.CommandRef,
+		TargetDigest: b.Target,
 	}
 	return out
 }
@@ -263,7 +282,7 @@ func capabilityOut(i *db.ExposedItem) *pb.Capability {
 func registrationIn(req *pb.RegisterMcpServerRequest) registry.Registration {
 	return registry.Registration{
 		Name: req.GetName(), Direction: word(directions, req.GetDirection()), Transport: word(transports, req.GetTransport()),
-		URL: req.GetEndpointUrl(), DialAddress: req.GetDialAddress(), Authentication: word(authentications, req.GetAuthentication()),
+		URL: req.GetEndpointUrl(), DialAddress: req.GetDialAddress(), CommandRef: req.GetCommandRef(), Authentication: word(authentications, req.GetAuthentication()),
 		ExceptionReason: req.GetExceptionReason(), GovernancePolicyRef: req.GetGovernancePolicyRef(),
 		ProtocolVersion: req.GetProtocolVersion(), ReleaseID: req.GetReleaseId(), Description: req.GetDescription(),
 		Owner: req.GetOwner(), Labels: req.GetLabels(), ProductVersion: req.GetProductVersion(),
@@ -319,6 +338,8 @@ func editIn(req *pb.UpdateMcpServerRequest) (registry.Edit, error) {
 			e.URL = new(p.GetEndpointUrl())
 		case "dial_address":
 			e.DialAddress = new(p.GetDialAddress())
+		case "command_ref":
+			e.CommandRef = new(p.GetCommandRef())
 		default:
 			bad.WithField("update_mask", "%q is not a field that can be changed; there are %s", path, strings.Join(changeable(), ", "))
 		}

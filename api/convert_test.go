@@ -121,6 +121,7 @@ func view() db.ServerView {
 	v := filled[db.ServerView](1000)
 	v.Direction, v.Transport, v.Authentication = registry.DirectionConsumed, registry.TransportStreamableHTTP, registry.AuthOAuth2
 	v.State, v.Review.Status, v.Discovery.Status = registry.StateDegraded, registry.ReviewPending, registry.DiscoveryFailed
+	v.Launch.Status = registry.LaunchApproved
 	v.Causes = registry.CauseSet{registry.CauseHandshake}
 	v.LastProbe.Outcome = registry.OutcomeFailed
 	v.Connection.URL = "https://example.com/0123456789abcdef0123456789abcdef"

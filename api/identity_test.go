@@ -36,6 +36,7 @@ var about = map[string]func(ref, toolID string) proto.Message{
 		return &pb.RejectMcpServerRequest{ServerId: ref, Digest: "d", Comment: "no"}
 	},
 	doReview: func(ref, _ string) proto.Message { return &pb.RequestReviewRequest{ServerId: ref} },
+	doLaunch: func(ref, _ string) proto.Message { return &pb.ApproveLaunchRequest{ServerId: ref, Digest: "d"} },
 	doRetire: func(ref, _ string) proto.Message { return &pb.RetireMcpServerRequest{ServerId: ref} },
 	doRuns:   func(ref, _ string) proto.Message { return &pb.ListMcpServerRunsRequest{ServerId: ref} },
 	doTools: func(ref, _ string) proto.Message {

@@ -49,6 +49,7 @@ type Applied struct {
 type ServerView struct {
 	registry.Server
 	Connection      registry.Connection
+	Command         *registry.Command // of the transport stdio
 	ProviderEnabled bool
 	Counts          Counts
 	LastProbe       *registry.Probe // nil: never probed
@@ -72,6 +73,7 @@ type ToolView struct {
 	Binding         *registry.ToolBinding
 	Server          registry.Server
 	Connection      registry.Connection
+	Command         *registry.Command // of the transport stdio
 	ProviderEnabled bool
 	Denial          *registry.Denial // nil: callable now
 	LastProbe       *registry.Probe  // of its server

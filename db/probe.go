@@ -23,8 +23,9 @@ func (d *DB) System() *SystemStore { return &SystemStore{d} }
 type ProbeTarget struct {
 	Server     registry.Server
 	Connection registry.Connection
-	Era        string          // how it shakes hands; empty: not known yet
-	LastProbe  *registry.Probe // nil: never probed
+	Command    *registry.Command // of the transport stdio
+	Era        string            // how it shakes hands; empty: not known yet
+	LastProbe  *registry.Probe   // nil: never probed
 }
 
 // ProbePage gives the servers that are probed, active and degraded ones (R140,
@@ -46,7 +47,7 @@ func (y *SystemStore) ProbePage(ctx context.Context, after string, limit int) (t
 		rows, next = cut(page, rows, func(row *standing) cursor { return cursor{row.Server.TenantID, row.Server.ServerID} })
 		targets = make([]ProbeTarget, len(rows))
 		for i, row := range rows {
-			targets[i] = ProbeTarget{Server: row.Server, Era: row.Era, LastProbe: row.Probe}
+			targets[i] = ProbeTarget{Server: row.Server, Era: row.Era, LastProbe: row.Probe, Command: row.Command}
 			if row.Connection != nil {
 				targets[i].Connection = *row.Connection
 			}

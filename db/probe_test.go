@@ -45,7 +45,7 @@ func TestOnlyActiveAndDegradedServersAreProbed(t *testing.T) {
 				if era := map[bool]string{true: "modern"}[target.Server.State == registry.StateDegraded]; target.Era != era {
 					t.Errorf("era of %s is %q, want %q", target.Server.Name, target.Era, era)
 				}
-				c := target.Connection.Target(target.Server.Transport, target.Server.Authentication)
+				c := registry.TargetOf(&target.Server, target.Connection, target.Command)
 				if c.Digest() != target.Server.TargetDigest || target.Server.ToolsDigest == "" {
 					t.Errorf("target: %+v", target)
 				}

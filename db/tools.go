@@ -67,6 +67,7 @@ func toolColumns(db *bun.DB) string {
 func (f *toolFacts) view(now time.Time) ToolView {
 	v := ToolView{
 		Tool: f.Tool, Binding: f.Binding, Server: f.Server, ProviderEnabled: f.ProviderEnabled, LastProbe: f.Probe,
+		Command: f.Command,
 	}
 	if f.Connection != nil {
 		v.Connection = *f.Connection

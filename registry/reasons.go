@@ -39,8 +39,14 @@ const (
 	ReasonExceptionRequired       Reason = "exception_required"
 	ReasonExceptionExpiry         Reason = "exception_expiry_invalid"
 	ReasonSecretInRequest         Reason = "secret_in_request"
+	ReasonSecretRefInvalid        Reason = "secret_reference_invalid"
+	ReasonSecretRefUnresolved     Reason = "secret_reference_unresolved"
 	ReasonTransportUnsupported    Reason = "transport_unsupported"
 	ReasonSandboxUnavailable      Reason = "sandbox_unavailable"
+	ReasonUnknownCommand          Reason = "unknown_command"
+	ReasonCommandChanged          Reason = "command_changed"
+	ReasonLaunchPending           Reason = "launch_pending"
+	ReasonNoLaunch                Reason = "no_launch"
 	ReasonUnsignedSignal          Reason = "unsigned_signal"
 	ReasonMalformedSignal         Reason = "malformed_signal"
 	ReasonConflictingWrite        Reason = "conflicting_write"
@@ -148,8 +154,14 @@ var reasons = map[Reason]struct {
 	ReasonExceptionRequired:       {CodePrecondition, "a server without authentication needs an exception: a platform administrator, a reason and an expiry"},
 	ReasonExceptionExpiry:         {CodeInvalid, "the exception's expiry is missing or not in the future"},
 	ReasonSecretInRequest:         {CodeInvalid, "the request holds what looks like a credential; secrets are references only"},
+	ReasonSecretRefInvalid:        {CodeInvalid, "a secret is not given by a reference that can be read, such as env:NAME or file:NAME"},
+	ReasonSecretRefUnresolved:     {CodePrecondition, "a secret that is needed is not where its reference says, or may not be used"},
 	ReasonTransportUnsupported:    {CodePrecondition, "this installation cannot reach servers of this transport"},
 	ReasonSandboxUnavailable:      {CodePrecondition, "no sandbox can be made here, so the server's command is not started"},
+	ReasonUnknownCommand:          {CodePrecondition, "the operator's allow-list has no such command for this tenant"},
+	ReasonCommandChanged:          {CodePrecondition, "the operator changed the command since the server took it"},
+	ReasonLaunchPending:           {CodePrecondition, "the server's command is not started before a platform administrator approved exactly it"},
+	ReasonNoLaunch:                {CodePrecondition, "the server is not started by a command, so there is no launch to approve"},
 	ReasonUnsignedSignal:          {CodeForbidden, "a decision arrived as a signal without a decision token"},
 	ReasonMalformedSignal:         {CodeInvalid, "a decision arrived as a signal that cannot be read"},
 	ReasonConflictingWrite:        {CodeAborted, "two writes met; the other one won"},

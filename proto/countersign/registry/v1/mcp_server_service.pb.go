@@ -544,7 +544,7 @@ type UpdateMcpServerRequest struct {
 	// The new values.
 	Server *ServerPatch `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`
 	// Which of them count: description, owner, labels, product_version,
-	// governance_policy_ref, endpoint_url, dial_address.
+	// governance_policy_ref, endpoint_url, dial_address, command_ref.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,3,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	// What the caller saw.
 	Etag          string `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
@@ -626,7 +626,10 @@ type ServerPatch struct {
 	// Another URL: unbinds every tool and starts a discovery.
 	EndpointUrl string `protobuf:"bytes,6,opt,name=endpoint_url,json=endpointUrl,proto3" json:"endpoint_url,omitempty"`
 	// Another address to connect to: unbinds every tool and starts a discovery.
-	DialAddress   string `protobuf:"bytes,7,opt,name=dial_address,json=dialAddress,proto3" json:"dial_address,omitempty"`
+	DialAddress string `protobuf:"bytes,7,opt,name=dial_address,json=dialAddress,proto3" json:"dial_address,omitempty"`
+	// The operator's command as it is now, this one or another, for stdio: one
+	// that differs unbinds every tool and waits for an approval of its launch.
+	CommandRef    string `protobuf:"bytes,8,opt,name=command_ref,json=commandRef,proto3" json:"command_ref,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -706,6 +709,13 @@ func (x *ServerPatch) GetEndpointUrl() string {
 func (x *ServerPatch) GetDialAddress() string {
 	if x != nil {
 		return x.DialAddress
+	}
+	return ""
+}
+
+func (x *ServerPatch) GetCommandRef() string {
+	if x != nil {
+		return x.CommandRef
 	}
 	return ""
 }
@@ -1942,6 +1952,125 @@ func (x *RequestReviewResponse) GetServer() *McpServer {
 	return nil
 }
 
+// Request of ApproveLaunch.
+type ApproveLaunchRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server's id or name.
+	ServerId string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	// The target digest of the server that the approver saw.
+	Digest string `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	// Why.
+	Comment string `protobuf:"bytes,3,opt,name=comment,proto3" json:"comment,omitempty"`
+	// What the caller saw.
+	Etag          string `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApproveLaunchRequest) Reset() {
+	*x = ApproveLaunchRequest{}
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApproveLaunchRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApproveLaunchRequest) ProtoMessage() {}
+
+func (x *ApproveLaunchRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApproveLaunchRequest.ProtoReflect.Descriptor instead.
+func (*ApproveLaunchRequest) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ApproveLaunchRequest) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+func (x *ApproveLaunchRequest) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *ApproveLaunchRequest) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+func (x *ApproveLaunchRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+// Response of ApproveLaunch.
+type ApproveLaunchResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server as it is now.
+	Server        *McpServer `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApproveLaunchResponse) Reset() {
+	*x = ApproveLaunchResponse{}
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApproveLaunchResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApproveLaunchResponse) ProtoMessage() {}
+
+func (x *ApproveLaunchResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApproveLaunchResponse.ProtoReflect.Descriptor instead.
+func (*ApproveLaunchResponse) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ApproveLaunchResponse) GetServer() *McpServer {
+	if x != nil {
+		return x.Server
+	}
+	return nil
+}
+
 // Request of RetireMcpServer.
 type RetireMcpServerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1957,7 +2086,7 @@ type RetireMcpServerRequest struct {
 
 func (x *RetireMcpServerRequest) Reset() {
 	*x = RetireMcpServerRequest{}
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[25]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1969,7 +2098,7 @@ func (x *RetireMcpServerRequest) String() string {
 func (*RetireMcpServerRequest) ProtoMessage() {}
 
 func (x *RetireMcpServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[25]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1982,7 +2111,7 @@ func (x *RetireMcpServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetireMcpServerRequest.ProtoReflect.Descriptor instead.
 func (*RetireMcpServerRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{25}
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RetireMcpServerRequest) GetServerId() string {
@@ -2017,7 +2146,7 @@ type RetireMcpServerResponse struct {
 
 func (x *RetireMcpServerResponse) Reset() {
 	*x = RetireMcpServerResponse{}
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[26]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2029,7 +2158,7 @@ func (x *RetireMcpServerResponse) String() string {
 func (*RetireMcpServerResponse) ProtoMessage() {}
 
 func (x *RetireMcpServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[26]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2042,7 +2171,7 @@ func (x *RetireMcpServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetireMcpServerResponse.ProtoReflect.Descriptor instead.
 func (*RetireMcpServerResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{26}
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RetireMcpServerResponse) GetServer() *McpServer {
@@ -2067,7 +2196,7 @@ type ListMcpServerRunsRequest struct {
 
 func (x *ListMcpServerRunsRequest) Reset() {
 	*x = ListMcpServerRunsRequest{}
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[27]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2079,7 +2208,7 @@ func (x *ListMcpServerRunsRequest) String() string {
 func (*ListMcpServerRunsRequest) ProtoMessage() {}
 
 func (x *ListMcpServerRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[27]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2092,7 +2221,7 @@ func (x *ListMcpServerRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMcpServerRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListMcpServerRunsRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{27}
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListMcpServerRunsRequest) GetServerId() string {
@@ -2129,7 +2258,7 @@ type ListMcpServerRunsResponse struct {
 
 func (x *ListMcpServerRunsResponse) Reset() {
 	*x = ListMcpServerRunsResponse{}
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[28]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2141,7 +2270,7 @@ func (x *ListMcpServerRunsResponse) String() string {
 func (*ListMcpServerRunsResponse) ProtoMessage() {}
 
 func (x *ListMcpServerRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[28]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2154,7 +2283,7 @@ func (x *ListMcpServerRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMcpServerRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListMcpServerRunsResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{28}
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListMcpServerRunsResponse) GetRuns() []*Run {
@@ -2228,7 +2357,7 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\x06server\x18\x02 \x01(\v2$.countersign.registry.v1.ServerPatchB\x06\xbaH\x03\xc8\x01\x01R\x06server\x12C\n" +
 	"\vupdate_mask\x18\x03 \x01(\v2\x1a.google.protobuf.FieldMaskB\x06\xbaH\x03\xc8\x01\x01R\n" +
 	"updateMask\x12\x1b\n" +
-	"\x04etag\x18\x04 \x01(\tB\a\xbaH\x04r\x02(@R\x04etag\"\xb3\x03\n" +
+	"\x04etag\x18\x04 \x01(\tB\a\xbaH\x04r\x02(@R\x04etag\"\xdd\x03\n" +
 	"\vServerPatch\x12*\n" +
 	"\vdescription\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vdescription\x12\x1e\n" +
 	"\x05owner\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x05owner\x12R\n" +
@@ -2236,7 +2365,9 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\x0fproduct_version\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x0eproductVersion\x12<\n" +
 	"\x15governance_policy_ref\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\x13governancePolicyRef\x12+\n" +
 	"\fendpoint_url\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\vendpointUrl\x12+\n" +
-	"\fdial_address\x18\a \x01(\tB\b\xbaH\x05r\x03(\xac\x02R\vdialAddress\x1a9\n" +
+	"\fdial_address\x18\a \x01(\tB\b\xbaH\x05r\x03(\xac\x02R\vdialAddress\x12(\n" +
+	"\vcommand_ref\x18\b \x01(\tB\a\xbaH\x04r\x02(?R\n" +
+	"commandRef\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"U\n" +
@@ -2334,6 +2465,14 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\acomment\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\acomment\x12\x1b\n" +
 	"\x04etag\x18\x03 \x01(\tB\a\xbaH\x04r\x02(@R\x04etag\"S\n" +
 	"\x15RequestReviewResponse\x12:\n" +
+	"\x06server\x18\x01 \x01(\v2\".countersign.registry.v1.McpServerR\x06server\"\xa1\x01\n" +
+	"\x14ApproveLaunchRequest\x12'\n" +
+	"\tserver_id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\x01R\bserverId\x12\x1f\n" +
+	"\x06digest\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06digest\x12\"\n" +
+	"\acomment\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\acomment\x12\x1b\n" +
+	"\x04etag\x18\x04 \x01(\tB\a\xbaH\x04r\x02(@R\x04etag\"S\n" +
+	"\x15ApproveLaunchResponse\x12:\n" +
 	"\x06server\x18\x01 \x01(\v2\".countersign.registry.v1.McpServerR\x06server\"\x82\x01\n" +
 	"\x16RetireMcpServerRequest\x12'\n" +
 	"\tserver_id\x18\x01 \x01(\tB\n" +
@@ -2355,7 +2494,7 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\x0eCapabilityView\x12\x1f\n" +
 	"\x1bCAPABILITY_VIEW_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15CAPABILITY_VIEW_BASIC\x10\x01\x12\x18\n" +
-	"\x14CAPABILITY_VIEW_FULL\x10\x022\xc3\x10\n" +
+	"\x14CAPABILITY_VIEW_FULL\x10\x022\xf8\x11\n" +
 	"\x10McpServerService\x12\xa3\x01\n" +
 	"\x11RegisterMcpServer\x121.countersign.registry.v1.RegisterMcpServerRequest\x1a2.countersign.registry.v1.RegisterMcpServerResponse\"'\x82\xd3\xe4\x93\x02!:\x01*b\x06server\"\x14/factory/mcp-servers\x12\xa0\x01\n" +
 	"\fGetMcpServer\x12,.countersign.registry.v1.GetMcpServerRequest\x1a-.countersign.registry.v1.GetMcpServerResponse\"3\x82\xd3\xe4\x93\x02*b\x06server\x12 /factory/mcp-servers/{server_id}\x90\x02\x01\x12\x92\x01\n" +
@@ -2364,7 +2503,8 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\x17DiscoverMcpCapabilities\x127.countersign.registry.v1.DiscoverMcpCapabilitiesRequest\x1a8.countersign.registry.v1.DiscoverMcpCapabilitiesResponse\"4\x82\xd3\xe4\x93\x02.:\x01*\")/factory/mcp-servers/{server_id}/discover\x12\xa0\x01\n" +
 	"\rTestMcpServer\x12-.countersign.registry.v1.TestMcpServerRequest\x1a..countersign.registry.v1.TestMcpServerResponse\"0\x82\xd3\xe4\x93\x02*:\x01*\"%/factory/mcp-servers/{server_id}/test\x12\xb7\x01\n" +
 	"\x12GetMcpCapabilities\x122.countersign.registry.v1.GetMcpCapabilitiesRequest\x1a3.countersign.registry.v1.GetMcpCapabilitiesResponse\"8\x82\xd3\xe4\x93\x02/\x12-/factory/mcp-servers/{server_id}/capabilities\x90\x02\x01\x12\xb8\x01\n" +
-	"\x11ActivateMcpServer\x121.countersign.registry.v1.ActivateMcpServerRequest\x1a2.countersign.registry.v1.ActivateMcpServerResponse\"<\x82\xd3\xe4\x93\x026:\x01*b\x06server\")/factory/mcp-servers/{server_id}/activate\x12\xb0\x01\n" +
+	"\x11ActivateMcpServer\x121.countersign.registry.v1.ActivateMcpServerRequest\x1a2.countersign.registry.v1.ActivateMcpServerResponse\"<\x82\xd3\xe4\x93\x026:\x01*b\x06server\")/factory/mcp-servers/{server_id}/activate\x12\xb2\x01\n" +
+	"\rApproveLaunch\x12-.countersign.registry.v1.ApproveLaunchRequest\x1a..countersign.registry.v1.ApproveLaunchResponse\"B\x82\xd3\xe4\x93\x02<:\x01*b\x06server\"//factory/mcp-servers/{server_id}/approve-launch\x12\xb0\x01\n" +
 	"\x0fRejectMcpServer\x12/.countersign.registry.v1.RejectMcpServerRequest\x1a0.countersign.registry.v1.RejectMcpServerResponse\":\x82\xd3\xe4\x93\x024:\x01*b\x06server\"'/factory/mcp-servers/{server_id}/reject\x12\xb2\x01\n" +
 	"\rRequestReview\x12-.countersign.registry.v1.RequestReviewRequest\x1a..countersign.registry.v1.RequestReviewResponse\"B\x82\xd3\xe4\x93\x02<:\x01*b\x06server\"//factory/mcp-servers/{server_id}/request-review\x12\xb0\x01\n" +
 	"\x0fRetireMcpServer\x12/.countersign.registry.v1.RetireMcpServerRequest\x1a0.countersign.registry.v1.RetireMcpServerResponse\":\x82\xd3\xe4\x93\x024:\x01*b\x06server\"'/factory/mcp-servers/{server_id}/retire\x12\xac\x01\n" +
@@ -2383,7 +2523,7 @@ func file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP() []byte 
 }
 
 var file_countersign_registry_v1_mcp_server_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_countersign_registry_v1_mcp_server_service_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_countersign_registry_v1_mcp_server_service_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_countersign_registry_v1_mcp_server_service_proto_goTypes = []any{
 	(CapabilityView)(0),                     // 0: countersign.registry.v1.CapabilityView
 	(*RegisterMcpServerRequest)(nil),        // 1: countersign.registry.v1.RegisterMcpServerRequest
@@ -2411,89 +2551,94 @@ var file_countersign_registry_v1_mcp_server_service_proto_goTypes = []any{
 	(*RejectMcpServerResponse)(nil),         // 23: countersign.registry.v1.RejectMcpServerResponse
 	(*RequestReviewRequest)(nil),            // 24: countersign.registry.v1.RequestReviewRequest
 	(*RequestReviewResponse)(nil),           // 25: countersign.registry.v1.RequestReviewResponse
-	(*RetireMcpServerRequest)(nil),          // 26: countersign.registry.v1.RetireMcpServerRequest
-	(*RetireMcpServerResponse)(nil),         // 27: countersign.registry.v1.RetireMcpServerResponse
-	(*ListMcpServerRunsRequest)(nil),        // 28: countersign.registry.v1.ListMcpServerRunsRequest
-	(*ListMcpServerRunsResponse)(nil),       // 29: countersign.registry.v1.ListMcpServerRunsResponse
-	nil,                                     // 30: countersign.registry.v1.RegisterMcpServerRequest.LabelsEntry
-	nil,                                     // 31: countersign.registry.v1.ServerPatch.LabelsEntry
-	(McpDirection)(0),                       // 32: countersign.registry.v1.McpDirection
-	(McpTransport)(0),                       // 33: countersign.registry.v1.McpTransport
-	(McpAuthentication)(0),                  // 34: countersign.registry.v1.McpAuthentication
-	(*McpServer)(nil),                       // 35: countersign.registry.v1.McpServer
-	(*fieldmaskpb.FieldMask)(nil),           // 36: google.protobuf.FieldMask
-	(*durationpb.Duration)(nil),             // 37: google.protobuf.Duration
-	(*Run)(nil),                             // 38: countersign.registry.v1.Run
-	(*ReportedIdentity)(nil),                // 39: countersign.registry.v1.ReportedIdentity
-	(*Review)(nil),                          // 40: countersign.registry.v1.Review
-	(*Tool)(nil),                            // 41: countersign.registry.v1.Tool
-	(*Resource)(nil),                        // 42: countersign.registry.v1.Resource
-	(*Prompt)(nil),                          // 43: countersign.registry.v1.Prompt
-	(SideEffectClass)(0),                    // 44: countersign.registry.v1.SideEffectClass
-	(*timestamppb.Timestamp)(nil),           // 45: google.protobuf.Timestamp
+	(*ApproveLaunchRequest)(nil),            // 26: countersign.registry.v1.ApproveLaunchRequest
+	(*ApproveLaunchResponse)(nil),           // 27: countersign.registry.v1.ApproveLaunchResponse
+	(*RetireMcpServerRequest)(nil),          // 28: countersign.registry.v1.RetireMcpServerRequest
+	(*RetireMcpServerResponse)(nil),         // 29: countersign.registry.v1.RetireMcpServerResponse
+	(*ListMcpServerRunsRequest)(nil),        // 30: countersign.registry.v1.ListMcpServerRunsRequest
+	(*ListMcpServerRunsResponse)(nil),       // 31: countersign.registry.v1.ListMcpServerRunsResponse
+	nil,                                     // 32: countersign.registry.v1.RegisterMcpServerRequest.LabelsEntry
+	nil,                                     // 33: countersign.registry.v1.ServerPatch.LabelsEntry
+	(McpDirection)(0),                       // 34: countersign.registry.v1.McpDirection
+	(McpTransport)(0),                       // 35: countersign.registry.v1.McpTransport
+	(McpAuthentication)(0),                  // 36: countersign.registry.v1.McpAuthentication
+	(*McpServer)(nil),                       // 37: countersign.registry.v1.McpServer
+	(*fieldmaskpb.FieldMask)(nil),           // 38: google.protobuf.FieldMask
+	(*durationpb.Duration)(nil),             // 39: google.protobuf.Duration
+	(*Run)(nil),                             // 40: countersign.registry.v1.Run
+	(*ReportedIdentity)(nil),                // 41: countersign.registry.v1.ReportedIdentity
+	(*Review)(nil),                          // 42: countersign.registry.v1.Review
+	(*Tool)(nil),                            // 43: countersign.registry.v1.Tool
+	(*Resource)(nil),                        // 44: countersign.registry.v1.Resource
+	(*Prompt)(nil),                          // 45: countersign.registry.v1.Prompt
+	(SideEffectClass)(0),                    // 46: countersign.registry.v1.SideEffectClass
+	(*timestamppb.Timestamp)(nil),           // 47: google.protobuf.Timestamp
 }
 var file_countersign_registry_v1_mcp_server_service_proto_depIdxs = []int32{
-	32, // 0: countersign.registry.v1.RegisterMcpServerRequest.direction:type_name -> countersign.registry.v1.McpDirection
-	33, // 1: countersign.registry.v1.RegisterMcpServerRequest.transport:type_name -> countersign.registry.v1.McpTransport
-	34, // 2: countersign.registry.v1.RegisterMcpServerRequest.authentication:type_name -> countersign.registry.v1.McpAuthentication
-	30, // 3: countersign.registry.v1.RegisterMcpServerRequest.labels:type_name -> countersign.registry.v1.RegisterMcpServerRequest.LabelsEntry
-	35, // 4: countersign.registry.v1.RegisterMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	35, // 5: countersign.registry.v1.GetMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	35, // 6: countersign.registry.v1.ListMcpServersResponse.servers:type_name -> countersign.registry.v1.McpServer
+	34, // 0: countersign.registry.v1.RegisterMcpServerRequest.direction:type_name -> countersign.registry.v1.McpDirection
+	35, // 1: countersign.registry.v1.RegisterMcpServerRequest.transport:type_name -> countersign.registry.v1.McpTransport
+	36, // 2: countersign.registry.v1.RegisterMcpServerRequest.authentication:type_name -> countersign.registry.v1.McpAuthentication
+	32, // 3: countersign.registry.v1.RegisterMcpServerRequest.labels:type_name -> countersign.registry.v1.RegisterMcpServerRequest.LabelsEntry
+	37, // 4: countersign.registry.v1.RegisterMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	37, // 5: countersign.registry.v1.GetMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	37, // 6: countersign.registry.v1.ListMcpServersResponse.servers:type_name -> countersign.registry.v1.McpServer
 	8,  // 7: countersign.registry.v1.UpdateMcpServerRequest.server:type_name -> countersign.registry.v1.ServerPatch
-	36, // 8: countersign.registry.v1.UpdateMcpServerRequest.update_mask:type_name -> google.protobuf.FieldMask
-	31, // 9: countersign.registry.v1.ServerPatch.labels:type_name -> countersign.registry.v1.ServerPatch.LabelsEntry
-	35, // 10: countersign.registry.v1.UpdateMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	37, // 11: countersign.registry.v1.DiscoverMcpCapabilitiesRequest.wait:type_name -> google.protobuf.Duration
-	38, // 12: countersign.registry.v1.DiscoverMcpCapabilitiesResponse.run:type_name -> countersign.registry.v1.Run
-	35, // 13: countersign.registry.v1.DiscoverMcpCapabilitiesResponse.server:type_name -> countersign.registry.v1.McpServer
+	38, // 8: countersign.registry.v1.UpdateMcpServerRequest.update_mask:type_name -> google.protobuf.FieldMask
+	33, // 9: countersign.registry.v1.ServerPatch.labels:type_name -> countersign.registry.v1.ServerPatch.LabelsEntry
+	37, // 10: countersign.registry.v1.UpdateMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	39, // 11: countersign.registry.v1.DiscoverMcpCapabilitiesRequest.wait:type_name -> google.protobuf.Duration
+	40, // 12: countersign.registry.v1.DiscoverMcpCapabilitiesResponse.run:type_name -> countersign.registry.v1.Run
+	37, // 13: countersign.registry.v1.DiscoverMcpCapabilitiesResponse.server:type_name -> countersign.registry.v1.McpServer
 	14, // 14: countersign.registry.v1.TestMcpServerResponse.steps:type_name -> countersign.registry.v1.TestStep
-	39, // 15: countersign.registry.v1.TestMcpServerResponse.reported:type_name -> countersign.registry.v1.ReportedIdentity
-	37, // 16: countersign.registry.v1.TestStep.duration:type_name -> google.protobuf.Duration
+	41, // 15: countersign.registry.v1.TestMcpServerResponse.reported:type_name -> countersign.registry.v1.ReportedIdentity
+	39, // 16: countersign.registry.v1.TestStep.duration:type_name -> google.protobuf.Duration
 	0,  // 17: countersign.registry.v1.GetMcpCapabilitiesRequest.view:type_name -> countersign.registry.v1.CapabilityView
-	40, // 18: countersign.registry.v1.GetMcpCapabilitiesResponse.review:type_name -> countersign.registry.v1.Review
-	41, // 19: countersign.registry.v1.GetMcpCapabilitiesResponse.tools:type_name -> countersign.registry.v1.Tool
-	42, // 20: countersign.registry.v1.GetMcpCapabilitiesResponse.resources:type_name -> countersign.registry.v1.Resource
-	43, // 21: countersign.registry.v1.GetMcpCapabilitiesResponse.prompts:type_name -> countersign.registry.v1.Prompt
-	44, // 22: countersign.registry.v1.ToolLine.class:type_name -> countersign.registry.v1.SideEffectClass
+	42, // 18: countersign.registry.v1.GetMcpCapabilitiesResponse.review:type_name -> countersign.registry.v1.Review
+	43, // 19: countersign.registry.v1.GetMcpCapabilitiesResponse.tools:type_name -> countersign.registry.v1.Tool
+	44, // 20: countersign.registry.v1.GetMcpCapabilitiesResponse.resources:type_name -> countersign.registry.v1.Resource
+	45, // 21: countersign.registry.v1.GetMcpCapabilitiesResponse.prompts:type_name -> countersign.registry.v1.Prompt
+	46, // 22: countersign.registry.v1.ToolLine.class:type_name -> countersign.registry.v1.SideEffectClass
 	17, // 23: countersign.registry.v1.ActivateMcpServerRequest.tools:type_name -> countersign.registry.v1.ToolLine
 	18, // 24: countersign.registry.v1.ActivateMcpServerRequest.resources:type_name -> countersign.registry.v1.ResourceLine
 	19, // 25: countersign.registry.v1.ActivateMcpServerRequest.prompts:type_name -> countersign.registry.v1.PromptLine
-	45, // 26: countersign.registry.v1.ActivateMcpServerRequest.exception_expire_time:type_name -> google.protobuf.Timestamp
-	35, // 27: countersign.registry.v1.ActivateMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	35, // 28: countersign.registry.v1.RejectMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	35, // 29: countersign.registry.v1.RequestReviewResponse.server:type_name -> countersign.registry.v1.McpServer
-	35, // 30: countersign.registry.v1.RetireMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	38, // 31: countersign.registry.v1.ListMcpServerRunsResponse.runs:type_name -> countersign.registry.v1.Run
-	1,  // 32: countersign.registry.v1.McpServerService.RegisterMcpServer:input_type -> countersign.registry.v1.RegisterMcpServerRequest
-	3,  // 33: countersign.registry.v1.McpServerService.GetMcpServer:input_type -> countersign.registry.v1.GetMcpServerRequest
-	5,  // 34: countersign.registry.v1.McpServerService.ListMcpServers:input_type -> countersign.registry.v1.ListMcpServersRequest
-	7,  // 35: countersign.registry.v1.McpServerService.UpdateMcpServer:input_type -> countersign.registry.v1.UpdateMcpServerRequest
-	10, // 36: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:input_type -> countersign.registry.v1.DiscoverMcpCapabilitiesRequest
-	12, // 37: countersign.registry.v1.McpServerService.TestMcpServer:input_type -> countersign.registry.v1.TestMcpServerRequest
-	15, // 38: countersign.registry.v1.McpServerService.GetMcpCapabilities:input_type -> countersign.registry.v1.GetMcpCapabilitiesRequest
-	20, // 39: countersign.registry.v1.McpServerService.ActivateMcpServer:input_type -> countersign.registry.v1.ActivateMcpServerRequest
-	22, // 40: countersign.registry.v1.McpServerService.RejectMcpServer:input_type -> countersign.registry.v1.RejectMcpServerRequest
-	24, // 41: countersign.registry.v1.McpServerService.RequestReview:input_type -> countersign.registry.v1.RequestReviewRequest
-	26, // 42: countersign.registry.v1.McpServerService.RetireMcpServer:input_type -> countersign.registry.v1.RetireMcpServerRequest
-	28, // 43: countersign.registry.v1.McpServerService.ListMcpServerRuns:input_type -> countersign.registry.v1.ListMcpServerRunsRequest
-	2,  // 44: countersign.registry.v1.McpServerService.RegisterMcpServer:output_type -> countersign.registry.v1.RegisterMcpServerResponse
-	4,  // 45: countersign.registry.v1.McpServerService.GetMcpServer:output_type -> countersign.registry.v1.GetMcpServerResponse
-	6,  // 46: countersign.registry.v1.McpServerService.ListMcpServers:output_type -> countersign.registry.v1.ListMcpServersResponse
-	9,  // 47: countersign.registry.v1.McpServerService.UpdateMcpServer:output_type -> countersign.registry.v1.UpdateMcpServerResponse
-	11, // 48: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:output_type -> countersign.registry.v1.DiscoverMcpCapabilitiesResponse
-	13, // 49: countersign.registry.v1.McpServerService.TestMcpServer:output_type -> countersign.registry.v1.TestMcpServerResponse
-	16, // 50: countersign.registry.v1.McpServerService.GetMcpCapabilities:output_type -> countersign.registry.v1.GetMcpCapabilitiesResponse
-	21, // 51: countersign.registry.v1.McpServerService.ActivateMcpServer:output_type -> countersign.registry.v1.ActivateMcpServerResponse
-	23, // 52: countersign.registry.v1.McpServerService.RejectMcpServer:output_type -> countersign.registry.v1.RejectMcpServerResponse
-	25, // 53: countersign.registry.v1.McpServerService.RequestReview:output_type -> countersign.registry.v1.RequestReviewResponse
-	27, // 54: countersign.registry.v1.McpServerService.RetireMcpServer:output_type -> countersign.registry.v1.RetireMcpServerResponse
-	29, // 55: countersign.registry.v1.McpServerService.ListMcpServerRuns:output_type -> countersign.registry.v1.ListMcpServerRunsResponse
-	44, // [44:56] is the sub-list for method output_type
-	32, // [32:44] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	47, // 26: countersign.registry.v1.ActivateMcpServerRequest.exception_expire_time:type_name -> google.protobuf.Timestamp
+	37, // 27: countersign.registry.v1.ActivateMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	37, // 28: countersign.registry.v1.RejectMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	37, // 29: countersign.registry.v1.RequestReviewResponse.server:type_name -> countersign.registry.v1.McpServer
+	37, // 30: countersign.registry.v1.ApproveLaunchResponse.server:type_name -> countersign.registry.v1.McpServer
+	37, // 31: countersign.registry.v1.RetireMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	40, // 32: countersign.registry.v1.ListMcpServerRunsResponse.runs:type_name -> countersign.registry.v1.Run
+	1,  // 33: countersign.registry.v1.McpServerService.RegisterMcpServer:input_type -> countersign.registry.v1.RegisterMcpServerRequest
+	3,  // 34: countersign.registry.v1.McpServerService.GetMcpServer:input_type -> countersign.registry.v1.GetMcpServerRequest
+	5,  // 35: countersign.registry.v1.McpServerService.ListMcpServers:input_type -> countersign.registry.v1.ListMcpServersRequest
+	7,  // 36: countersign.registry.v1.McpServerService.UpdateMcpServer:input_type -> countersign.registry.v1.UpdateMcpServerRequest
+	10, // 37: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:input_type -> countersign.registry.v1.DiscoverMcpCapabilitiesRequest
+	12, // 38: countersign.registry.v1.McpServerService.TestMcpServer:input_type -> countersign.registry.v1.TestMcpServerRequest
+	15, // 39: countersign.registry.v1.McpServerService.GetMcpCapabilities:input_type -> countersign.registry.v1.GetMcpCapabilitiesRequest
+	20, // 40: countersign.registry.v1.McpServerService.ActivateMcpServer:input_type -> countersign.registry.v1.ActivateMcpServerRequest
+	26, // 41: countersign.registry.v1.McpServerService.ApproveLaunch:input_type -> countersign.registry.v1.ApproveLaunchRequest
+	22, // 42: countersign.registry.v1.McpServerService.RejectMcpServer:input_type -> countersign.registry.v1.RejectMcpServerRequest
+	24, // 43: countersign.registry.v1.McpServerService.RequestReview:input_type -> countersign.registry.v1.RequestReviewRequest
+	28, // 44: countersign.registry.v1.McpServerService.RetireMcpServer:input_type -> countersign.registry.v1.RetireMcpServerRequest
+	30, // 45: countersign.registry.v1.McpServerService.ListMcpServerRuns:input_type -> countersign.registry.v1.ListMcpServerRunsRequest
+	2,  // 46: countersign.registry.v1.McpServerService.RegisterMcpServer:output_type -> countersign.registry.v1.RegisterMcpServerResponse
+	4,  // 47: countersign.registry.v1.McpServerService.GetMcpServer:output_type -> countersign.registry.v1.GetMcpServerResponse
+	6,  // 48: countersign.registry.v1.McpServerService.ListMcpServers:output_type -> countersign.registry.v1.ListMcpServersResponse
+	9,  // 49: countersign.registry.v1.McpServerService.UpdateMcpServer:output_type -> countersign.registry.v1.UpdateMcpServerResponse
+	11, // 50: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:output_type -> countersign.registry.v1.DiscoverMcpCapabilitiesResponse
+	13, // 51: countersign.registry.v1.McpServerService.TestMcpServer:output_type -> countersign.registry.v1.TestMcpServerResponse
+	16, // 52: countersign.registry.v1.McpServerService.GetMcpCapabilities:output_type -> countersign.registry.v1.GetMcpCapabilitiesResponse
+	21, // 53: countersign.registry.v1.McpServerService.ActivateMcpServer:output_type -> countersign.registry.v1.ActivateMcpServerResponse
+	27, // 54: countersign.registry.v1.McpServerService.ApproveLaunch:output_type -> countersign.registry.v1.ApproveLaunchResponse
+	23, // 55: countersign.registry.v1.McpServerService.RejectMcpServer:output_type -> countersign.registry.v1.RejectMcpServerResponse
+	25, // 56: countersign.registry.v1.McpServerService.RequestReview:output_type -> countersign.registry.v1.RequestReviewResponse
+	29, // 57: countersign.registry.v1.McpServerService.RetireMcpServer:output_type -> countersign.registry.v1.RetireMcpServerResponse
+	31, // 58: countersign.registry.v1.McpServerService.ListMcpServerRuns:output_type -> countersign.registry.v1.ListMcpServerRunsResponse
+	46, // [46:59] is the sub-list for method output_type
+	33, // [33:46] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_countersign_registry_v1_mcp_server_service_proto_init() }
@@ -2508,7 +2653,7 @@ func file_countersign_registry_v1_mcp_server_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_countersign_registry_v1_mcp_server_service_proto_rawDesc), len(file_countersign_registry_v1_mcp_server_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   31,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

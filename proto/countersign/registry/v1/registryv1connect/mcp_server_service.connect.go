@@ -57,6 +57,9 @@ const (
 	// McpServerServiceActivateMcpServerProcedure is the fully-qualified name of the McpServerService's
 	// ActivateMcpServer RPC.
 	McpServerServiceActivateMcpServerProcedure = "/countersign.registry.v1.McpServerService/ActivateMcpServer"
+	// McpServerServiceApproveLaunchProcedure is the fully-qualified name of the McpServerService's
+	// ApproveLaunch RPC.
+	McpServerServiceApproveLaunchProcedure = "/countersign.registry.v1.McpServerService/ApproveLaunch"
 	// McpServerServiceRejectMcpServerProcedure is the fully-qualified name of the McpServerService's
 	// RejectMcpServer RPC.
 	McpServerServiceRejectMcpServerProcedure = "/countersign.registry.v1.McpServerService/RejectMcpServer"
@@ -92,6 +95,10 @@ type McpServerServiceClient interface {
 	GetMcpCapabilities(context.Context, *v1.GetMcpCapabilitiesRequest) (*v1.GetMcpCapabilitiesResponse, error)
 	// Approves exactly what the lines name, and activates a verified server.
 	ActivateMcpServer(context.Context, *v1.ActivateMcpServerRequest) (*v1.ActivateMcpServerResponse, error)
+	// Lets the command of a server of transport stdio be started, exactly as it
+	// is, and starts its first discovery. Needs the role of a platform
+	// administrator.
+	ApproveLaunch(context.Context, *v1.ApproveLaunchRequest) (*v1.ApproveLaunchResponse, error)
 	// Rejects what is under review. The server stays where it is.
 	RejectMcpServer(context.Context, *v1.RejectMcpServerRequest) (*v1.RejectMcpServerResponse, error)
 	// Asks for a decision on what the server is now, again if need be.
@@ -165,6 +172,12 @@ func NewMcpServerServiceClient(httpClient connect.HTTPClient, baseURL string, op
 			connect.WithSchema(mcpServerServiceMethods.ByName("ActivateMcpServer")),
 			connect.WithClientOptions(opts...),
 		),
+		approveLaunch: connect.NewClient[v1.ApproveLaunchRequest, v1.ApproveLaunchResponse](
+			httpClient,
+			baseURL+McpServerServiceApproveLaunchProcedure,
+			connect.WithSchema(mcpServerServiceMethods.ByName("ApproveLaunch")),
+			connect.WithClientOptions(opts...),
+		),
 		rejectMcpServer: connect.NewClient[v1.RejectMcpServerRequest, v1.RejectMcpServerResponse](
 			httpClient,
 			baseURL+McpServerServiceRejectMcpServerProcedure,
@@ -203,6 +216,7 @@ type mcpServerServiceClient struct {
 	testMcpServer           *connect.Client[v1.TestMcpServerRequest, v1.TestMcpServerResponse]
 	getMcpCapabilities      *connect.Client[v1.GetMcpCapabilitiesRequest, v1.GetMcpCapabilitiesResponse]
 	activateMcpServer       *connect.Client[v1.ActivateMcpServerRequest, v1.ActivateMcpServerResponse]
+	approveLaunch           *connect.Client[v1.ApproveLaunchRequest, v1.ApproveLaunchResponse]
 	rejectMcpServer         *connect.Client[v1.RejectMcpServerRequest, v1.RejectMcpServerResponse]
 	requestReview           *connect.Client[v1.RequestReviewRequest, v1.RequestReviewResponse]
 	retireMcpServer         *connect.Client[v1.RetireMcpServerRequest, v1.RetireMcpServerResponse]
@@ -281,6 +295,15 @@ func (c *mcpServerServiceClient) ActivateMcpServer(ctx context.Context, req *v1.
 	return nil, err
 }
 
+// ApproveLaunch calls countersign.registry.v1.McpServerService.ApproveLaunch.
+func (c *mcpServerServiceClient) ApproveLaunch(ctx context.Context, req *v1.ApproveLaunchRequest) (*v1.ApproveLaunchResponse, error) {
+	response, err := c.approveLaunch.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // RejectMcpServer calls countersign.registry.v1.McpServerService.RejectMcpServer.
 func (c *mcpServerServiceClient) RejectMcpServer(ctx context.Context, req *v1.RejectMcpServerRequest) (*v1.RejectMcpServerResponse, error) {
 	response, err := c.rejectMcpServer.CallUnary(ctx, connect.NewRequest(req))
@@ -339,6 +362,10 @@ type McpServerServiceHandler interface {
 	GetMcpCapabilities(context.Context, *v1.GetMcpCapabilitiesRequest) (*v1.GetMcpCapabilitiesResponse, error)
 	// Approves exactly what the lines name, and activates a verified server.
 	ActivateMcpServer(context.Context, *v1.ActivateMcpServerRequest) (*v1.ActivateMcpServerResponse, error)
+	// Lets the command of a server of transport stdio be started, exactly as it
+	// is, and starts its first discovery. Needs the role of a platform
+	// administrator.
+	ApproveLaunch(context.Context, *v1.ApproveLaunchRequest) (*v1.ApproveLaunchResponse, error)
 	// Rejects what is under review. The server stays where it is.
 	RejectMcpServer(context.Context, *v1.RejectMcpServerRequest) (*v1.RejectMcpServerResponse, error)
 	// Asks for a decision on what the server is now, again if need be.
@@ -408,6 +435,12 @@ func NewMcpServerServiceHandler(svc McpServerServiceHandler, opts ...connect.Han
 		connect.WithSchema(mcpServerServiceMethods.ByName("ActivateMcpServer")),
 		connect.WithHandlerOptions(opts...),
 	)
+	mcpServerServiceApproveLaunchHandler := connect.NewUnaryHandlerSimple(
+		McpServerServiceApproveLaunchProcedure,
+		svc.ApproveLaunch,
+		connect.WithSchema(mcpServerServiceMethods.ByName("ApproveLaunch")),
+		connect.WithHandlerOptions(opts...),
+	)
 	mcpServerServiceRejectMcpServerHandler := connect.NewUnaryHandlerSimple(
 		McpServerServiceRejectMcpServerProcedure,
 		svc.RejectMcpServer,
@@ -451,6 +484,8 @@ func NewMcpServerServiceHandler(svc McpServerServiceHandler, opts ...connect.Han
 			mcpServerServiceGetMcpCapabilitiesHandler.ServeHTTP(w, r)
 		case McpServerServiceActivateMcpServerProcedure:
 			mcpServerServiceActivateMcpServerHandler.ServeHTTP(w, r)
+		case McpServerServiceApproveLaunchProcedure:
+			mcpServerServiceApproveLaunchHandler.ServeHTTP(w, r)
 		case McpServerServiceRejectMcpServerProcedure:
 			mcpServerServiceRejectMcpServerHandler.ServeHTTP(w, r)
 		case McpServerServiceRequestReviewProcedure:
@@ -498,6 +533,10 @@ func (UnimplementedMcpServerServiceHandler) GetMcpCapabilities(context.Context, 
 
 func (UnimplementedMcpServerServiceHandler) ActivateMcpServer(context.Context, *v1.ActivateMcpServerRequest) (*v1.ActivateMcpServerResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.McpServerService.ActivateMcpServer is not implemented"))
+}
+
+func (UnimplementedMcpServerServiceHandler) ApproveLaunch(context.Context, *v1.ApproveLaunchRequest) (*v1.ApproveLaunchResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.McpServerService.ApproveLaunch is not implemented"))
 }
 
 func (UnimplementedMcpServerServiceHandler) RejectMcpServer(context.Context, *v1.RejectMcpServerRequest) (*v1.RejectMcpServerResponse, error) {
