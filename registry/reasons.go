@@ -31,6 +31,10 @@ const (
 	ReasonUnknownResource         Reason = "unknown_resource"
 	ReasonUnknownPrompt           Reason = "unknown_prompt"
 	ReasonUnknownPolicy           Reason = "unknown_policy"
+	ReasonInvalidPolicy           Reason = "invalid_policy"
+	ReasonCommentRequired         Reason = "comment_required"
+	ReasonRequesterApproves       Reason = "requester_may_not_approve"
+	ReasonNotEligible             Reason = "approver_not_eligible"
 	ReasonToolQuarantined         Reason = "tool_quarantined"
 	ReasonDescriptorNotPublished  Reason = "descriptor_not_published"
 	ReasonDescriptorClassMismatch Reason = "descriptor_class_mismatch"
@@ -75,6 +79,7 @@ const (
 	ReasonToolUnbound          Reason = "tool_unbound"
 	ReasonNotAssigned          Reason = "not_assigned"
 	ReasonPolicyDenied         Reason = "policy_denied"
+	ReasonPolicyError          Reason = "policy_error"
 )
 
 // What a handshake, a discovery or a probe can meet.
@@ -146,6 +151,10 @@ var reasons = map[Reason]struct {
 	ReasonUnknownResource:         {CodeInvalid, "the approval names a resource that the server does not offer"},
 	ReasonUnknownPrompt:           {CodeInvalid, "the approval names a prompt that the server does not offer"},
 	ReasonUnknownPolicy:           {CodeInvalid, "the governance policy bundle does not exist"},
+	ReasonInvalidPolicy:           {CodeInvalid, "the governance policy bundle cannot be read or compiled; the answer names each fault"},
+	ReasonCommentRequired:         {CodeInvalid, "the governance policy wants approvers of this to say why"},
+	ReasonRequesterApproves:       {CodeForbidden, "the governance policy wants somebody else than who asked for the approval"},
+	ReasonNotEligible:             {CodeForbidden, "the governance policy does not let this person approve this"},
 	ReasonToolQuarantined:         {CodePrecondition, "the tool's definition is faulty, so it cannot be bound"},
 	ReasonDescriptorNotPublished:  {CodePrecondition, "the named descriptor version is not published"},
 	ReasonDescriptorClassMismatch: {CodePrecondition, "the named descriptor has another side-effect class"},
@@ -186,6 +195,7 @@ var reasons = map[Reason]struct {
 	ReasonToolUnbound:          {CodePrecondition, "the tool was never approved"},
 	ReasonNotAssigned:          {CodePrecondition, "the agent does not have this tool"},
 	ReasonPolicyDenied:         {CodePrecondition, "the governance policy refuses"},
+	ReasonPolicyError:          {CodePrecondition, "the governance policy is missing or failed, and so refuses"},
 
 	ReasonUnreachable:        {CodeRemote, "no connection to the server, or only the answer that it cannot serve now (5xx)"},
 	ReasonDNS:                {CodeRemote, "the server's name does not resolve"},
