@@ -3,6 +3,7 @@ package mcpclient
 import (
 	"cmp"
 	"context"
+	"errors"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"countersign/outbound"
 	"countersign/registry"
+	"countersign/secrets"
 )
 
 // Command is a server that is started as a process and spoken to over its
@@ -23,6 +25,10 @@ type Command struct {
 	// Env is the whole environment, as NAME=value, with secrets resolved. Nothing
 	// of our own environment is added.
 	Env []string
+	// Mask is of all secrets in Env. Whatever the process sends is masked before
+	// anything else reads it. So a server that puts a secret into a cursor does not
+	// get it back, and its list fails.
+	Mask *secrets.Mask
 	// Sandbox is how the process is kept from the machine.
 	Sandbox Sandbox
 	// Network gives the sandbox the machine's network. Without a sandbox the
@@ -70,7 +76,7 @@ func (c *Command) check() *registry.Error {
 		return wrong("it is empty")
 	}
 	if !filepath.IsAbs(c.Argv[0]) {
-		return wrong("%q is no absolute path", outbound.Excerpt(c.Argv[0], excerptBytes))
+		return wrong("%q is no absolute path", outbound.Excerpt(c.Mask.String(c.Argv[0]), excerptBytes))
 	}
 	if c.Dir != "" && !filepath.IsAbs(c.Dir) {
 		return wrong("its directory is no absolute path")
@@ -147,7 +153,7 @@ func (v *visit) tryProcess(ctx, parent context.Context, a attempt) (*session, *f
 		if f.late {
 			f.fault.With("limit_seconds", seconds(v.allowed(parent, a)))
 		}
-		f.final = f.final || f.fault.Reason == registry.ReasonSandboxUnavailable || f.fault.Reason == registry.ReasonTooLarge
+		f.final = f.final || f.fault.Reason == registry.ReasonSandboxUnavailable || f.fault.Reason == registry.ReasonTooLarge || errors.Is(f.fault, errSecretOutsideText)
 		leave(false)
 		done(0, 0, f.fault)
 		return nil, f
@@ -172,6 +178,10 @@ func (v *visit) tryProcess(ctx, parent context.Context, a attempt) (*session, *f
 		close: func() { leave(true) },
 	}, nil
 }
+
+// errSecretOutsideText says that a message was one only as long as it was not
+// masked. Every further one of the process will be like that.
+var errSecretOutsideText = errors.New("one of the secrets stands elsewhere than in a text")
 
 // isMessage says whether a line is JSON-RPC 2.0. Everything else on standard
 // output (banners, logs, also in JSON) is noise.

@@ -53,8 +53,9 @@
 // "cause", except for reasons that call for something else: auth_required,
 // forbidden, rate_limited, blocked_address, too_large, too_many, cursor_loop,
 // malformed_list. What a process tells of itself are the facts "exit_code",
-// "signal", "stderr" (its last 4 KiB, escaped), "noise_lines" and "noise". Secrets
-// that it got and prints are in there; whoever resolved them masks them.
+// "signal", "stderr" (its last 4 KiB, escaped), "noise_lines" and "noise". Whatever
+// a process sends, on either output, is masked ([Command.Mask]) before anything else
+// reads it, so no surface, report or error holds a secret that it got and prints.
 // Otherwise, text of a server appears only as an escaped excerpt of at
 // most 200 bytes. The end of the caller's own context is deadline_exceeded.
 package mcpclient

@@ -22,6 +22,7 @@ import (
 
 	"countersign/outbound"
 	"countersign/registry"
+	"countersign/secrets"
 )
 
 // How long a process may take: to end after its standard input ended, to end
@@ -92,6 +93,7 @@ func start(command *Command, limits registry.Limits) (*process, *registry.Error)
 	p := &process{
 		command: command, limits: limits, ended: make(chan struct{}), tailDone: make(chan struct{}),
 		stdin: ours[0], stdout: ours[1], stderr: ours[2], lines: bufio.NewReaderSize(ours[1], 64<<10),
+		tail: tail{mask: command.Mask},
 	}
 	started := make(chan error, 1)
 	go p.own(path, argv, &os.ProcAttr{
@@ -101,7 +103,7 @@ func start(command *Command, limits registry.Limits) (*process, *registry.Error)
 	if err := <-started; err != nil {
 		closeAll(ours)
 		return nil, registry.Errorf(registry.ReasonUnreachable, "the server's process cannot be started: %s", startFault(err)).
-			With("phase", "start").With("program", outbound.Excerpt(command.Argv[0], urlBytes))
+			With("phase", "start").With("program", outbound.Excerpt(command.Mask.String(command.Argv[0]), urlBytes))
 	}
 	closeAll(files) // else their end is never seen; closing twice does no harm
 	go p.listen()
@@ -280,7 +282,7 @@ func (p *process) send(ctx context.Context, message []byte) *registry.Error {
 	return registry.Errorf(registry.ReasonUnreachable, "the server reads no input any more")
 }
 
-// next gives the next message; lines that are none are counted.
+// next gives the next message, masked; lines that are none are counted.
 func (p *process) next() ([]byte, *registry.Error) {
 	for {
 		line, err := p.line()
@@ -293,11 +295,15 @@ func (p *process) next() ([]byte, *registry.Error) {
 			return nil, tooMuch(p.limits.TotalBytes, "its output", "total")
 		}
 		line = bytes.TrimSpace(line)
-		if isMessage(line) {
-			return line, nil
-		}
-		if len(line) > 0 {
-			p.noise.add(line)
+		masked := p.command.Mask.Bytes(line)
+		switch {
+		case isMessage(masked):
+			return masked, nil
+		case !bytes.Equal(masked, line) && isMessage(line):
+			return nil, registry.Errorf(registry.ReasonProtocolError, "a message of the server cannot be masked: %w", errSecretOutsideText).
+				WithNext("make sure that what the command takes for secrets are some: a number or a common word occurs in every message")
+		case len(line) > 0:
+			p.noise.add(masked)
 		}
 	}
 }
@@ -441,8 +447,10 @@ func (p *process) sandboxFailed(stderr string) (bool, string) {
 	return ours && !strings.HasPrefix(why, "execvp ") && !strings.HasPrefix(why, "Can't chdir"), why
 }
 
-// tail keeps the last bytes that were written to it.
+// tail keeps the last bytes that were written to it, and as many more as a secret
+// takes: where the beginning is cut, a secret may be, and its rest is not known.
 type tail struct {
+	mask *secrets.Mask
 	mu   sync.Mutex
 	kept []byte
 }
@@ -450,9 +458,9 @@ type tail struct {
 func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := len(b)
-	b = b[max(0, n-tailBytes):]
-	if over := len(t.kept) + len(b) - tailBytes; over > 0 {
+	n, most := len(b), tailBytes+t.mask.Longest()
+	b = b[max(0, n-most):]
+	if over := len(t.kept) + len(b) - most; over > 0 {
 		t.kept = append(t.kept[:0], t.kept[over:]...)
 	}
 	t.kept = append(t.kept, b...)
@@ -462,7 +470,7 @@ func (t *tail) Write(b []byte) (int, error) {
 func (t *tail) text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return string(bytes.TrimSpace(t.kept))
+	return string(bytes.TrimSpace(t.mask.Tail(t.kept, tailBytes)))
 }
 
 // noise counts the lines that are no messages and keeps the first.

@@ -17,6 +17,9 @@ const (
 	// minLine is the shortest line of a value of several lines that is masked by
 	// itself.
 	minLine = 8
+	// piece is how long the pieces are that a longer value is looked for in, in any
+	// encoding. It bounds the work that a text can make.
+	piece = 64
 )
 
 // Mask is a set of secret values that are replaced in texts. It is not changed
@@ -83,10 +86,9 @@ func (m *Mask) add(value string) {
 			m.put(pattern{text: inner(encoding, value, before), bits: true})
 		}
 	}
-	lower := hex.EncodeToString([]byte(value))
-	m.put(pattern{text: lower})
-	m.put(pattern{text: strings.ToUpper(lower)})
-	m.longest = max(m.longest, len(lower)*widest)
+	digits := hex.EncodeToString([]byte(value))
+	m.put(pattern{text: digits})
+	m.put(pattern{text: strings.ToUpper(digits)})
 }
 
 // inner gives the characters of a value in the base64 of a longer text, as far as
@@ -97,14 +99,24 @@ func inner(encoding *base64.Encoding, value string, before int) string {
 	return text[(8*before+5)/6 : 8*(before+len(value))/6]
 }
 
+// put adds a pattern, in pieces when it is long; the last two may overlap.
 func (m *Mask) put(p pattern) {
+	for len(p.text) > piece {
+		m.putOne(pattern{p.text[:piece], p.bits})
+		p.text = p.text[min(piece, len(p.text)-piece):]
+	}
+	m.putOne(p)
+}
+
+func (m *Mask) putOne(p pattern) {
 	key := uint32(p.text[0])<<24 | uint32(p.text[1])<<16 | uint32(p.text[2])<<8 | uint32(p.text[3])
-	if slices.ContainsFunc(m.patterns[key], func(q pattern) bool { return q.text == p.text }) {
+	if slices.Contains(m.patterns[key], p) {
 		return
 	}
 	m.patterns[key] = append(m.patterns[key], p)
 	hash := bucket(key)
 	m.starts[hash/64] |= 1 << (hash % 64)
+	m.longest = max(m.longest, widest*(len(p.text)+2))
 }
 
 func bucket(key uint32) uint32 { return key * 0x9E3779B1 >> 16 }
@@ -186,16 +198,31 @@ func spans[T ~string | ~[]byte](m *Mask, text T) []span {
 			escaped = i + minValue - 1
 		}
 		switch {
-		case escaped >= i: // each notation reads other bytes here
-			for _, n := range m.notations {
-				if key, ok := window(n, text[i:]); ok && m.may(key) {
-					found = look(m, found, n, key, text, i)
-				}
-			}
-		case m.may(key):
+		case escaped >= i:
+			found = read(m, found, text, i)
+		case m.may(key): // all notations read the same bytes here
 			for _, n := range m.notations {
 				found = look(m, found, n, key, text, i)
 			}
+		}
+	}
+	return found
+}
+
+// read adds the patterns that stand at a place where there may be escapes.
+func read[T ~string | ~[]byte](m *Mask, found []span, text T, at int) []span {
+	// Each notation has the escapes of the one before. Without those that were used
+	// here, it reads nothing else.
+	_, used, _ := window(m.notations[len(m.notations)-1], text[at:])
+	var key uint32
+	var may bool
+	for i, n := range m.notations {
+		if i == 0 || n&used != m.notations[i-1]&used {
+			key, _, may = window(n, text[at:])
+			may = may && m.may(key)
+		}
+		if may {
+			found = look(m, found, n, key, text, at)
 		}
 	}
 	return found

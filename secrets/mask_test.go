@@ -33,7 +33,7 @@ func TestValuesAreMasked(t *testing.T) {
 		text, want string
 	}{
 		{"as it is", []string{"hunter2!"}, "the password is hunter2!.", "the password is [masked]."},
-		{"at both ends", []string{"hunter2!"}, "hunter2! hunter2!", "[masked] [masked]"},
+		{"at both ends", []string{"hunter2!"}, "hunter2! or hunter2!", "[masked] or [masked]"},
 		{"twice in a row", []string{"hunter2!"}, "hunter2!hunter2!", "[masked]"},
 		{"nothing", []string{"hunter2!"}, "hunter2", "hunter2"},
 		{"no values", nil, "hunter2", "hunter2"},
@@ -49,7 +49,7 @@ func TestValuesAreMasked(t *testing.T) {
 		{"repeating itself", []string{"abab"}, "ababab!", "[masked]!"},
 		{"with blanks around it", []string{" token\t"}, "token", "[masked]"},
 		{"lines of one of several lines", []string{"-----BEGIN KEY-----\r\nMIIEvQIBADAN\r\nab==\r\n"}, "MIIEvQIBADAN\nab==", "[masked]\nab=="},
-		{"one of several lines in JSON", []string{"first line\nline 2"}, `{"a":"first line\nline 2"}`, `{"a":"[masked]"}`},
+		{"one of several lines in JSON", []string{"first line\nsecond"}, `{"a":"first line\nsecond"}`, `{"a":"[masked]"}`},
 		{"in JSON", []string{odd}, `"s\/e \"c\\r\n\u003cé😀\u003e+\u0026%="`, `"[masked]"`},
 		{"in JSON of ASCII", []string{odd}, `"\u0073/e\u0020\"c\\r\u000a<\u00E9\ud83d\ude00>+&%="`, `"[masked]"`},
 		{"in Go", []string{"a\x1b\xffb\a\v"}, `a\x1b\xffb\a\v`, `[masked]`},
@@ -142,35 +142,35 @@ func FuzzMask(f *testing.F) {
 			return
 		}
 		m := maskOf(value, other)
-		check := func(text, form string) {
+		masked := func(text string) []string {
 			got := m.String(text)
 			if same := string(m.Bytes([]byte(text))); same != got {
 				t.Errorf("%q as bytes is %q, as a string %q", text, same, got)
 			}
-			for part := range strings.SplitSeq(got, secrets.Masked) {
-				if strings.Contains(part, form) && !strings.Contains(secrets.Masked, form) {
-					t.Errorf("%q is in %q, of %q", form, got, text)
-				}
-			}
 			if !strings.Contains(got, secrets.Masked) {
 				t.Errorf("nothing is masked in %q", text)
 			}
+			return strings.Split(got, secrets.Masked)
 		}
 		for _, form := range forms(value) {
-			check(before+form+after, form)
+			for _, part := range masked(before + form + after) {
+				if strings.Contains(part, form) && !strings.Contains(secrets.Masked, form) { //nolint:gocritic // what is a part of the mask says nothing
+					t.Errorf("%q is left in %q", form, part)
+				}
+			}
 		}
 		for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
-			for length := range 3 { // all alignments, and each its own end
-				ahead := before[:len(before)/3*3] + "xx"[:length%3]
-				// What stands for whole groups of three bytes of the value alone.
-				groups := value[(3-length)%3:]
-				groups = encoding.EncodeToString([]byte(groups[:len(groups)/3*3]))
-				if groups == "" {
-					groups = "\x00"
+			for length := range 3 { // all alignments
+				encoded := encoding.EncodeToString([]byte(before[:len(before)/3*3] + "xx"[:length] + value + after))
+				for _, part := range append(masked(encoded), masked("q="+url.QueryEscape(encoded))...) {
+					part = strings.NewReplacer("%2B", "+", "%2F", "/", "%3D", "=").Replace(part)
+					for len(part) > 0 {
+						if decoded, _ := encoding.DecodeString(part); bytes.Contains(decoded, []byte(value)) {
+							t.Errorf("%q is left in %q, in base64", value, part)
+						}
+						part = part[1:]
+					}
 				}
-				encoded := encoding.EncodeToString([]byte(ahead + value + after))
-				check(encoded, groups)
-				check("q="+url.QueryEscape(encoded), url.QueryEscape(groups))
 			}
 		}
 		if text, err := json.Marshal(before + value + after); err == nil && !strings.Contains(value+other, `"`) {
@@ -188,14 +188,11 @@ func TestTheTailHoldsNoRests(t *testing.T) {
 	m := maskOf(value)
 	for _, form := range forms(value) {
 		for _, filler := range []string{"-", value + " "} { // masking makes the second one shorter
-			text := []byte(form + strings.Repeat(filler, 2000/len(filler)))
 			for cut := range len(form) {
-				// What is kept begins in the middle of the value.
-				kept := text[cut:]
-				for len(kept) > limit+m.Longest() {
-					kept = kept[:len(kept)-1]
-				}
-				got := m.Tail(kept, limit)
+				kept := form[cut:]
+				left := limit + m.Longest() - len(kept)
+				kept += strings.Repeat("-", left%len(filler)) + strings.Repeat(filler, left/len(filler))
+				got := m.Tail([]byte(kept), limit)
 				if len(got) > limit || strings.ContainsAny(strings.ReplaceAll(string(got), secrets.Masked, ""), "xyz789") {
 					t.Fatalf("%d: %s", cut, got)
 				}
@@ -212,8 +209,9 @@ func TestTheTailHoldsNoRests(t *testing.T) {
 
 // A megabyte each of what servers send: JSON with few and with many escapes.
 var texts = map[string][]byte{
-	"plain":   bytes.Repeat([]byte(`{"name":"create_issue","description":"Creates an issue in a repository, with labels","inputSchema":{"type":"object"}},`), 1<<20/116),
-	"escaped": bytes.Repeat([]byte(`"a \"b\" c\n%20\u00e9+"`), 1<<20/26),
+	"plain":        bytes.Repeat([]byte(`{"name":"create_issue","description":"Creates an issue in a repository, with labels","inputSchema":{"type":"object"}},`), 1<<20/116),
+	"json in json": bytes.Repeat([]byte(`"{\"name\":\"create_issue\",\"description\":\"Creates an issue in a repository, with labels\"}",`), 1<<20/98),
+	"escaped":      bytes.Repeat([]byte(`"a \"b\" c\n%20\u00e9+"`), 1<<20/26),
 }
 
 func BenchmarkMaskWithoutAHit(b *testing.B) {

@@ -22,8 +22,11 @@ const (
 	longestEscape = 12
 )
 
+// kinds says which notations read a byte as something else.
+var kinds = [256]notation{'\\': escapes, '%': percents, '+': pluses}
+
 // special says whether a byte means something else in any notation.
-func special(b byte) bool { return b == '\\' || b == '%' || b == '+' }
+func special(b byte) bool { return kinds[b] != 0 }
 
 // unit is the first thing in a text: size bytes, that are written in width bytes.
 type unit struct {
@@ -106,21 +109,31 @@ func hexadecimal[T ~string | ~[]byte](text T, at, digits int) (rune, bool) {
 	return v, true
 }
 
-// window gives the first 4 bytes that a text stands for; false when it is shorter.
-func window[T ~string | ~[]byte](n notation, text T) (key uint32, ok bool) {
+// window gives the first 4 bytes that a text stands for, false when it is shorter,
+// and which escapes were used.
+func window[T ~string | ~[]byte](n notation, text T) (key uint32, used notation, ok bool) {
 	at := 0
 	for size := 0; size < 4; {
 		if at == len(text) {
-			return 0, false
+			return 0, used, false
+		}
+		if b := text[at]; !special(b) {
+			key = key<<8 | uint32(b)
+			at++
+			size++
+			continue
 		}
 		u := first(n, text[at:])
+		if u.width > 1 || u.bytes[0] != text[at] {
+			used |= kinds[text[at]]
+		}
 		at += u.width
 		for i := 0; i < u.size && size < 4; i++ {
 			key = key<<8 | uint32(u.bytes[i])
 			size++
 		}
 	}
-	return key, true
+	return key, used, true
 }
 
 // match says in how many bytes a text begins with a pattern; 0 when it does not.
@@ -130,9 +143,17 @@ func match[T ~string | ~[]byte](n notation, text T, pattern string) int {
 		if at == len(text) {
 			return 0
 		}
+		if b := text[at]; !special(b) {
+			if b != pattern[done] {
+				return 0
+			}
+			at++
+			done++
+			continue
+		}
 		u := first(n, text[at:])
 		at += u.width
-		for i := 0; i < u.size; i++ {
+		for i := range u.size {
 			// A character may be longer than the end of a pattern that ends in it.
 			if done < len(pattern) && u.bytes[i] != pattern[done] {
 				return 0

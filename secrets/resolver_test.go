@@ -133,7 +133,7 @@ func TestUnresolvedReferencesLookAlike(t *testing.T) {
 			Next:    "have the operator provide it where the worker runs; the worker's log says what is wrong",
 			Facts:   []registry.Detail{{Key: "reference", Value: tt.ref}},
 			Err:     e.Err,
-		}, *e, cmp.Comparer(func(a, b error) bool { return errors.Is(a, b) })); diff != "" {
+		}, *e, cmp.Comparer(errors.Is)); diff != "" {
 			t.Error(tt.ref, diff)
 		}
 		if e.Err == nil || strings.Contains(e.Err.Error(), "value") {

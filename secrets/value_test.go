@@ -18,12 +18,12 @@ func TestAValueShowsNothing(t *testing.T) {
 	holder := struct{ Value secrets.Value }{value}
 	private := struct{ value secrets.Value }{value}
 	var out bytes.Buffer
-	for _, verb := range strings.Split("v +v #v s q d x X t c U e p T", " ") {
+	for verb := range strings.SplitSeq("v +v #v s q d x X t c U e p T", " ") {
 		_, _ = fmt.Fprintf(&out, "%"+verb+" %"+verb+" %"+verb+" %"+verb+"\n", value, &value, holder, private)
 	}
 	_, _ = fmt.Fprintln(&out, value, []secrets.Value{value}, map[string]secrets.Value{"a": value}, value.String(), value.GoString())
 	for _, handler := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
-		slog.New(handler).Info("said", slog.Any("value", value), slog.Any("pointer", &value), slog.Any("holder", holder), slog.Any("private", private))
+		slog.New(handler).InfoContext(t.Context(), "said", slog.Any("value", value), slog.Any("pointer", &value), slog.Any("holder", holder), slog.Any("private", private))
 	}
 	encoded, err := json.Marshal(map[string]any{"a": value, "b": &value, "c": holder})
 	if err != nil || string(encoded) != `{"a":"•••","b":"•••","c":{"Value":"•••"}}` {
@@ -37,7 +37,7 @@ func TestAValueShowsNothing(t *testing.T) {
 	if value.Reveal() != text || (secrets.Value{}).Reveal() != "" {
 		t.Error(value.Reveal())
 	}
-	if err := json.Unmarshal([]byte(`"•••"`), &value); err == nil {
+	if err := json.Unmarshal([]byte(`"•••"`), &value); err == nil { //nolint:staticcheck // that it cannot is what is tested
 		t.Error("it was decoded")
 	}
 }
