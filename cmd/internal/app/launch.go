@@ -21,14 +21,14 @@ func (a App) launcher() func(context.Context, registry.Target) (mcpclient.Comman
 		if k == nil {
 			return mcpclient.Command{}, registry.Errorf(registry.ReasonInternal, "the target names no command")
 		}
-		env, _, err := resolver.Environment(ctx, k.Env)
+		env, mask, err := resolver.Environment(ctx, k.Env)
 		if err != nil {
 			e, _ := registry.AsError(err)
 			a.Log.LogAttrs(ctx, slog.LevelWarn, "a command is not started", slog.String("command", k.Ref), slog.Any("error", err), slog.Any("cause", e.Err))
 			return mcpclient.Command{}, err
 		}
 		command := mcpclient.Command{
-			Argv: k.Argv, Dir: k.Dir, Env: env, Network: k.Network, Start: k.Start,
+			Argv: k.Argv, Dir: k.Dir, Env: env, Mask: mask, Network: k.Network, Start: k.Start,
 		}
 		if k.Sandbox == registry.SandboxNone {
 			command.Sandbox = mcpclient.SandboxNone
