@@ -45,9 +45,11 @@ Needs the role of a platform administrator.`,
 				return failf(registry.ReasonNoLaunch, "server %s is reached over the network; there is nothing to launch", s.GetName())
 			}
 			if digest == "" {
-				sheet := &sheet{}
-				launchSheet(sheet, s)
-				fmt.Fprintf(c.stderr, "%s", sheet.bytes())
+				if !c.quiet || !c.yes {
+					shown := &sheet{}
+					launchSheet(shown, s)
+					fmt.Fprintf(c.stderr, "%s", shown.bytes())
+				}
 				if s.GetLaunch().GetStatus() == launchPending {
 					if err := c.confirm(cmd.Context(), "Start this command?"); err != nil {
 						return err

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/base64"
 	"fmt"
 	"io/fs"
@@ -75,7 +76,7 @@ func TestALifeOfACommand(t *testing.T) {
 	const canary = "canary-teller-5b2e90d1"
 	d := newDev(t)
 	d.interval = 2 * time.Second
-	marker := filepath.Base(d.dir) + "-teller" // in its arguments, to find it among all processes
+	marker := "teller-" + rand.Text() // in its arguments, to find it among all processes
 	d.operator(t, "/bin/sh", "-c", script, marker)
 	d.start(t, "TELLER_KEY="+canary)
 	admin, maintainer := d.terminal(first, registry.RolePlatformAdmin), d.terminal(first, registry.RoleAssetMaintainer)
@@ -102,7 +103,7 @@ func TestALifeOfACommand(t *testing.T) {
 			t.Errorf("%s before the launch: %s", verb, reason)
 		}
 	}
-	if _, reason := maintainer.fails(t, "server", "approve-launch", "teller", "--yes"); reason != registry.ReasonPermissionDenied {
+	if _, reason := maintainer.fails(t, "server", "approve-launch", "teller", "--yes", "--quiet"); reason != registry.ReasonPermissionDenied {
 		t.Errorf("a maintainer launches: %s", reason)
 	}
 	if n := running(t, marker); n != 0 {
@@ -114,7 +115,7 @@ func TestALifeOfACommand(t *testing.T) {
 	if s.GetDiscovery().GetTotalTools() != 1 || s.GetProtocolVersion() != "2025-11-25" || s.GetLaunch().GetApprovedBy() == "" {
 		t.Fatalf("verified: %v", s)
 	}
-	approve := []string{"server", "approve", "teller", "--all", "--class", "read", "--enable", "--yes", "--wait", "active"}
+	approve := []string{"server", "approve", "teller", "--all", "--class", "read", "--yes", "--wait", "active"}
 	admin.server(t, approve...)
 	answer, err := d.admin().registry.ResolveTool(t.Context(), &pb.ResolveToolRequest{ToolId: "teller.tell"})
 	if err != nil || !answer.GetCallable() || answer.GetRouting().GetCommandRef() != "teller" || answer.GetRouting().GetTargetDigest() != s.GetTargetDigest() {
@@ -218,7 +219,7 @@ func TestALifeOfACommand(t *testing.T) {
 func TestAKilledWorkerLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	d := newDev(t)
-	marker := filepath.Base(d.dir) + "-silent"
+	marker := "silent-" + rand.Text()
 	// It says nothing, so that it is there until the handshake's time is over, and
 	// what it starts leaves its group.
 	d.operator(t, "/bin/sh", "-c", "setsid sh -c \"sleep 1000; true # "+marker+"\" & sleep 1000; true", marker)
