@@ -41,7 +41,7 @@ func (y *SystemStore) ProbePage(ctx context.Context, after string, limit int) (t
 			return err
 		}
 		var rows []standing
-		if err := sort(y.db.standings(q, chosen), false, "s.tenant_id", "s.server_id").Scan(ctx, &rows); err != nil {
+		if err := sort(y.db.standings(q, chosen, nil), false, "s.tenant_id", "s.server_id").Scan(ctx, &rows); err != nil {
 			return err
 		}
 		rows, next = cut(page, rows, func(row *standing) cursor { return cursor{row.Server.TenantID, row.Server.ServerID} })
