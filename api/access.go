@@ -34,6 +34,7 @@ var access = map[string]rule{
 	registryv1connect.McpServerServiceDiscoverMcpCapabilitiesProcedure: {scope: registry.ScopeAdmin, roles: operators},
 	registryv1connect.McpServerServiceTestMcpServerProcedure:           {scope: registry.ScopeAdmin, roles: operators},
 	registryv1connect.McpServerServiceGetMcpCapabilitiesProcedure:      {scope: registry.ScopeRead, roles: readers},
+	registryv1connect.McpServerServiceGetCapabilityReportProcedure:     {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.McpServerServiceActivateMcpServerProcedure:       {scope: registry.ScopeAdmin, roles: maintainers, decision: registry.VerbApprove},
 	registryv1connect.McpServerServiceRejectMcpServerProcedure:         {scope: registry.ScopeAdmin, roles: maintainers, decision: registry.VerbReject},
 	registryv1connect.McpServerServiceRequestReviewProcedure:           {scope: registry.ScopeAdmin, roles: maintainers, decision: registry.VerbRequestReview},

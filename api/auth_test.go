@@ -155,7 +155,7 @@ func TestEveryRPCHasARule(t *testing.T) {
 
 func TestWhoMayCallWhat(t *testing.T) {
 	t.Parallel()
-	read := []string{"GetMcpServer", "ListMcpServers", "GetMcpCapabilities", "ListMcpServerRuns", "ListTools", "GetTool"}
+	read := []string{"GetMcpServer", "ListMcpServers", "GetMcpCapabilities", "GetCapabilityReport", "ListMcpServerRuns", "ListTools", "GetTool"}
 	operate := []string{"DiscoverMcpCapabilities", "TestMcpServer"}
 	maintain := []string{
 		"RegisterMcpServer", "UpdateMcpServer", "ActivateMcpServer", "RejectMcpServer", "RequestReview", "RetireMcpServer", "SetToolEnabled",

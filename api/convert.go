@@ -60,6 +60,18 @@ var (
 		registry.LaunchPending:   pb.LaunchStatus_LAUNCH_STATUS_PENDING,
 		registry.LaunchApproved:  pb.LaunchStatus_LAUNCH_STATUS_APPROVED,
 	}
+	axes = map[registry.Axis]pb.CapabilityAxis{
+		registry.AxisServer:   pb.CapabilityAxis_CAPABILITY_AXIS_SERVER,
+		registry.AxisProduct:  pb.CapabilityAxis_CAPABILITY_AXIS_PRODUCT,
+		registry.AxisProtocol: pb.CapabilityAxis_CAPABILITY_AXIS_PROTOCOL,
+	}
+	blockers = map[registry.Blocker]pb.CapabilityBlocker{
+		registry.BlockedByTable:   pb.CapabilityBlocker_CAPABILITY_BLOCKER_TABLE,
+		registry.BlockedByLook:    pb.CapabilityBlocker_CAPABILITY_BLOCKER_LOOK,
+		registry.BlockedByVersion: pb.CapabilityBlocker_CAPABILITY_BLOCKER_VERSION,
+		registry.BlockedByTool:    pb.CapabilityBlocker_CAPABILITY_BLOCKER_TOOL,
+		registry.BlockedByArg:     pb.CapabilityBlocker_CAPABILITY_BLOCKER_ARGUMENT,
+	}
 	discoveries = map[registry.DiscoveryStatus]pb.DiscoveryStatus{
 		registry.DiscoveryNever:     pb.DiscoveryStatus_DISCOVERY_STATUS_NEVER,
 		registry.DiscoveryRunning:   pb.DiscoveryStatus_DISCOVERY_STATUS_RUNNING,
@@ -221,6 +233,46 @@ func promptOut(item registry.Item, b *registry.PromptBinding, full bool) *pb.Pro
 	if b != nil {
 		out.Bound, out.SkillId, out.WorkflowStepRef = b.Bound, b.SkillID, b.WorkflowStepRef
 	}
+	return out
+}
+
+// reportOut is the capability table as it is for a server, and the tools that
+// the server offers, sorted into those that count, foreign and quarantined ones.
+func reportOut(v *db.ServerView, tools []db.OfferedTool) *pb.CapabilityReport {
+	m := v.Model
+	out := &pb.CapabilityReport{
+		ServerId: v.ServerID, ServerName: v.Name, Reported: &pb.ReportedIdentity{Name: text(m.Facts.Reported), Version: text(m.Facts.ServerVersion)},
+		ProtocolVersion: text(m.Facts.Protocol), ProductVersion: m.Facts.ProductVersion, Doubt: text(m.Facts.Doubt), LookTime: moment(m.Facts.At),
+	}
+	for _, k := range m.Known {
+		out.KnownServers = append(out.KnownServers, &pb.KnownServer{
+			Id: k.ID, Title: text(k.Title), ProductVersion: text(k.ProductVersion), ProductVersionDeclared: k.Declared,
+		})
+	}
+	for _, s := range m.States {
+		row := s.Row
+		state := &pb.CapabilityState{
+			Key: row.Key, KnownServerId: s.KnownServer, Feature: text(row.Feature), Available: s.Available, Blocker: blockers[s.BlockedBy],
+			BlockerText: text(s.Why), Note: text(row.Note), SinceAxis: axes[row.Since.Axis], SinceVersion: row.Since.Version,
+			RequiredTools: strs(row.RequiresTools), GatedTools: strs(row.Gates),
+		}
+		for _, a := range row.RequiresArgs {
+			state.RequiredArguments = append(state.RequiredArguments, &pb.RequiredArgument{Tool: text(a.Tool), Argument: text(a.Arg)})
+		}
+		out.Capabilities = append(out.Capabilities, state)
+	}
+	for _, t := range tools {
+		tool := &pb.ReportedTool{Name: text(t.Name), Arguments: strs(t.Args), QuarantineReason: string(t.Verdict)}
+		switch {
+		case t.Verdict != "":
+			out.QuarantinedTools = append(out.QuarantinedTools, tool)
+		case m.Foreign(t.Name):
+			out.ForeignTools = append(out.ForeignTools, tool)
+		default:
+			out.Tools = append(out.Tools, tool)
+		}
+	}
+	out.ToolCount = count(len(out.Tools))
 	return out
 }
 

@@ -357,6 +357,8 @@ func TestEveryWordHasItsValue(t *testing.T) {
 	whole(t, levels)
 	whole(t, reviews)
 	whole(t, discoveries)
+	whole(t, axes)
+	whole(t, blockers)
 	for _, s := range registry.States() {
 		if states[s] == 0 {
 			t.Errorf("state %s has no value", s)

@@ -29,6 +29,7 @@ var about = map[string]func(ref, toolID string) proto.Message{
 	doDiscover: func(ref, _ string) proto.Message { return &pb.DiscoverMcpCapabilitiesRequest{ServerId: ref} },
 	doTest:     func(ref, _ string) proto.Message { return &pb.TestMcpServerRequest{ServerId: ref} },
 	doShow:     func(ref, _ string) proto.Message { return &pb.GetMcpCapabilitiesRequest{ServerId: ref} },
+	doReport:   func(ref, _ string) proto.Message { return &pb.GetCapabilityReportRequest{ServerId: ref} },
 	doActivate: func(ref, _ string) proto.Message {
 		return &pb.ActivateMcpServerRequest{ServerId: ref, Digest: "d", Empty: true}
 	},

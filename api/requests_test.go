@@ -30,6 +30,7 @@ const (
 	doDiscover = registryv1connect.McpServerServiceDiscoverMcpCapabilitiesProcedure
 	doTest     = registryv1connect.McpServerServiceTestMcpServerProcedure
 	doShow     = registryv1connect.McpServerServiceGetMcpCapabilitiesProcedure
+	doReport   = registryv1connect.McpServerServiceGetCapabilityReportProcedure
 	doActivate = registryv1connect.McpServerServiceActivateMcpServerProcedure
 	doReject   = registryv1connect.McpServerServiceRejectMcpServerProcedure
 	doReview   = registryv1connect.McpServerServiceRequestReviewProcedure

@@ -54,6 +54,9 @@ const (
 	// McpServerServiceGetMcpCapabilitiesProcedure is the fully-qualified name of the McpServerService's
 	// GetMcpCapabilities RPC.
 	McpServerServiceGetMcpCapabilitiesProcedure = "/countersign.registry.v1.McpServerService/GetMcpCapabilities"
+	// McpServerServiceGetCapabilityReportProcedure is the fully-qualified name of the
+	// McpServerService's GetCapabilityReport RPC.
+	McpServerServiceGetCapabilityReportProcedure = "/countersign.registry.v1.McpServerService/GetCapabilityReport"
 	// McpServerServiceActivateMcpServerProcedure is the fully-qualified name of the McpServerService's
 	// ActivateMcpServer RPC.
 	McpServerServiceActivateMcpServerProcedure = "/countersign.registry.v1.McpServerService/ActivateMcpServer"
@@ -93,6 +96,9 @@ type McpServerServiceClient interface {
 	TestMcpServer(context.Context, *v1.TestMcpServerRequest) (*v1.TestMcpServerResponse, error)
 	// What a server offers, with bindings and the request for approval.
 	GetMcpCapabilities(context.Context, *v1.GetMcpCapabilitiesRequest) (*v1.GetMcpCapabilitiesResponse, error)
+	// What a server can do by the capability table and by the last look at it,
+	// and what keeps it from doing the rest. Tools resolve by the same value.
+	GetCapabilityReport(context.Context, *v1.GetCapabilityReportRequest) (*v1.GetCapabilityReportResponse, error)
 	// Approves exactly what the lines name, and activates a verified server.
 	ActivateMcpServer(context.Context, *v1.ActivateMcpServerRequest) (*v1.ActivateMcpServerResponse, error)
 	// Lets the command of a server of transport stdio be started, exactly as it
@@ -166,6 +172,13 @@ func NewMcpServerServiceClient(httpClient connect.HTTPClient, baseURL string, op
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		getCapabilityReport: connect.NewClient[v1.GetCapabilityReportRequest, v1.GetCapabilityReportResponse](
+			httpClient,
+			baseURL+McpServerServiceGetCapabilityReportProcedure,
+			connect.WithSchema(mcpServerServiceMethods.ByName("GetCapabilityReport")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		activateMcpServer: connect.NewClient[v1.ActivateMcpServerRequest, v1.ActivateMcpServerResponse](
 			httpClient,
 			baseURL+McpServerServiceActivateMcpServerProcedure,
@@ -215,6 +228,7 @@ type mcpServerServiceClient struct {
 	discoverMcpCapabilities *connect.Client[v1.DiscoverMcpCapabilitiesRequest, v1.DiscoverMcpCapabilitiesResponse]
 	testMcpServer           *connect.Client[v1.TestMcpServerRequest, v1.TestMcpServerResponse]
 	getMcpCapabilities      *connect.Client[v1.GetMcpCapabilitiesRequest, v1.GetMcpCapabilitiesResponse]
+	getCapabilityReport     *connect.Client[v1.GetCapabilityReportRequest, v1.GetCapabilityReportResponse]
 	activateMcpServer       *connect.Client[v1.ActivateMcpServerRequest, v1.ActivateMcpServerResponse]
 	approveLaunch           *connect.Client[v1.ApproveLaunchRequest, v1.ApproveLaunchResponse]
 	rejectMcpServer         *connect.Client[v1.RejectMcpServerRequest, v1.RejectMcpServerResponse]
@@ -280,6 +294,15 @@ func (c *mcpServerServiceClient) TestMcpServer(ctx context.Context, req *v1.Test
 // GetMcpCapabilities calls countersign.registry.v1.McpServerService.GetMcpCapabilities.
 func (c *mcpServerServiceClient) GetMcpCapabilities(ctx context.Context, req *v1.GetMcpCapabilitiesRequest) (*v1.GetMcpCapabilitiesResponse, error) {
 	response, err := c.getMcpCapabilities.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetCapabilityReport calls countersign.registry.v1.McpServerService.GetCapabilityReport.
+func (c *mcpServerServiceClient) GetCapabilityReport(ctx context.Context, req *v1.GetCapabilityReportRequest) (*v1.GetCapabilityReportResponse, error) {
+	response, err := c.getCapabilityReport.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -360,6 +383,9 @@ type McpServerServiceHandler interface {
 	TestMcpServer(context.Context, *v1.TestMcpServerRequest) (*v1.TestMcpServerResponse, error)
 	// What a server offers, with bindings and the request for approval.
 	GetMcpCapabilities(context.Context, *v1.GetMcpCapabilitiesRequest) (*v1.GetMcpCapabilitiesResponse, error)
+	// What a server can do by the capability table and by the last look at it,
+	// and what keeps it from doing the rest. Tools resolve by the same value.
+	GetCapabilityReport(context.Context, *v1.GetCapabilityReportRequest) (*v1.GetCapabilityReportResponse, error)
 	// Approves exactly what the lines name, and activates a verified server.
 	ActivateMcpServer(context.Context, *v1.ActivateMcpServerRequest) (*v1.ActivateMcpServerResponse, error)
 	// Lets the command of a server of transport stdio be started, exactly as it
@@ -429,6 +455,13 @@ func NewMcpServerServiceHandler(svc McpServerServiceHandler, opts ...connect.Han
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	mcpServerServiceGetCapabilityReportHandler := connect.NewUnaryHandlerSimple(
+		McpServerServiceGetCapabilityReportProcedure,
+		svc.GetCapabilityReport,
+		connect.WithSchema(mcpServerServiceMethods.ByName("GetCapabilityReport")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	mcpServerServiceActivateMcpServerHandler := connect.NewUnaryHandlerSimple(
 		McpServerServiceActivateMcpServerProcedure,
 		svc.ActivateMcpServer,
@@ -482,6 +515,8 @@ func NewMcpServerServiceHandler(svc McpServerServiceHandler, opts ...connect.Han
 			mcpServerServiceTestMcpServerHandler.ServeHTTP(w, r)
 		case McpServerServiceGetMcpCapabilitiesProcedure:
 			mcpServerServiceGetMcpCapabilitiesHandler.ServeHTTP(w, r)
+		case McpServerServiceGetCapabilityReportProcedure:
+			mcpServerServiceGetCapabilityReportHandler.ServeHTTP(w, r)
 		case McpServerServiceActivateMcpServerProcedure:
 			mcpServerServiceActivateMcpServerHandler.ServeHTTP(w, r)
 		case McpServerServiceApproveLaunchProcedure:
@@ -529,6 +564,10 @@ func (UnimplementedMcpServerServiceHandler) TestMcpServer(context.Context, *v1.T
 
 func (UnimplementedMcpServerServiceHandler) GetMcpCapabilities(context.Context, *v1.GetMcpCapabilitiesRequest) (*v1.GetMcpCapabilitiesResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.McpServerService.GetMcpCapabilities is not implemented"))
+}
+
+func (UnimplementedMcpServerServiceHandler) GetCapabilityReport(context.Context, *v1.GetCapabilityReportRequest) (*v1.GetCapabilityReportResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.McpServerService.GetCapabilityReport is not implemented"))
 }
 
 func (UnimplementedMcpServerServiceHandler) ActivateMcpServer(context.Context, *v1.ActivateMcpServerRequest) (*v1.ActivateMcpServerResponse, error) {
