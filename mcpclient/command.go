@@ -134,6 +134,7 @@ func (v *visit) tryProcess(ctx, parent context.Context, a attempt) (*session, *f
 	}
 	v.diary.add(Step{Name: "start", OK: true, Detail: v.command.where()})
 	life, end := context.WithCancel(context.WithoutCancel(parent))
+	p.hear(v.pulse)
 	d := v.duplex(life, a.era, p.send)
 	go d.read(p.next) //nolint:contextcheck // the conversation has its life
 	leave := func(patient bool) {
@@ -151,7 +152,7 @@ func (v *visit) tryProcess(ctx, parent context.Context, a attempt) (*session, *f
 	if f != nil {
 		f.fault = p.explain(f.fault)
 		if f.late {
-			f.fault.With("limit_seconds", seconds(v.allowed(parent, a)))
+			f.fault = v.pulse.late(ctx, f.fault, v.allowed(parent, a))
 		}
 		f.final = f.final || f.fault.Reason == registry.ReasonSandboxUnavailable || f.fault.Reason == registry.ReasonTooLarge || errors.Is(f.fault, errSecretOutsideText)
 		leave(false)

@@ -41,18 +41,20 @@
 // No redirect is followed, no GET stream of streamable HTTP is opened, no
 // credential is invented, nothing that a server names (icons, schemas) is
 // fetched, but for one thing: what a server that wants credentials says about
-// itself (RFC 9728), at its own origin, without credentials. Every call ends
-// within its limits; when it returns, its goroutines, connections and processes
-// are gone and the server was told that its session is over.
+// itself (RFC 9728), at its own origin, without credentials. A session that a
+// server forgets (404) is begun again, once, within the time of the lists. Every
+// call ends within its limits; when it returns, its goroutines, connections and
+// processes are gone and the server was told that its session is over.
 //
 // # Errors
 //
 // Errors are [registry.Error]. The fact "phase" says how far it came: dns,
-// connect, tls, handshake or lists; "list" and "page" say which page. In the
-// phase of lists whatever kept a list away is list_failed, with the fact
-// "cause", except for reasons that call for something else: auth_required,
-// forbidden, rate_limited, blocked_address, too_large, too_many, cursor_loop,
-// malformed_list. What a process tells of itself are the facts "exit_code",
+// connect, tls, handshake or lists; "list" and "page" say which page. A server
+// whose time ran out is slow when something came in the second half of it, else
+// it is a timeout; "limit_seconds" is what it had. In the phase of lists whatever
+// kept a list away is list_failed, with the fact "cause", except for reasons that
+// call for something else: auth_required, forbidden, rate_limited,
+// blocked_address, too_large, too_many, cursor_loop, malformed_list. What a process tells of itself are the facts "exit_code",
 // "signal", "stderr" (its last 4 KiB, escaped), "noise_lines" and "noise". Whatever
 // a process sends, on either output, is masked ([Command.Mask]) before anything else
 // reads it, so no surface, report or error holds a secret that it got and prints.

@@ -47,7 +47,8 @@ type process struct {
 	stdout  *os.File
 	stderr  *os.File
 	lines   *bufio.Reader
-	read    int64 // of standard output
+	pulse   *pulse // of standard output, without noise
+	read    int64  // of standard output
 	writing sync.Mutex
 
 	stopping atomic.Bool
@@ -282,9 +283,17 @@ func (p *process) send(ctx context.Context, message []byte) *registry.Error {
 	return registry.Errorf(registry.ReasonUnreachable, "the server reads no input any more")
 }
 
+// hear has the pulse note what comes from now on. It is called before any line
+// is read.
+func (p *process) hear(pulse *pulse) {
+	p.pulse = pulse
+	p.lines.Reset(&heardBody{p.stdout, pulse})
+}
+
 // next gives the next message, masked; lines that are none are counted.
 func (p *process) next() ([]byte, *registry.Error) {
 	for {
+		last := p.pulse.last.Load()
 		line, err := p.line()
 		switch {
 		case err != nil && len(line) == 0:
@@ -304,6 +313,7 @@ func (p *process) next() ([]byte, *registry.Error) {
 				WithNext("make sure that what the command takes for secrets are some: a number or a common word occurs in every message")
 		case len(line) > 0:
 			p.noise.add(masked)
+			p.pulse.last.Store(last) // however much of it comes, it is no answer
 		}
 	}
 }

@@ -23,6 +23,7 @@ func start(*Command, registry.Limits) (*process, *registry.Error) {
 }
 
 func (*process) send(context.Context, []byte) *registry.Error  { return nil }
+func (*process) hear(*pulse)                                   {}
 func (*process) next() ([]byte, *registry.Error)               { return nil, nil }
 func (*process) stop(bool)                                     {}
 func (*process) close()                                        {}

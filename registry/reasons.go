@@ -88,6 +88,7 @@ const (
 	ReasonDNS                Reason = "dns"
 	ReasonTLS                Reason = "tls"
 	ReasonTimeout            Reason = "timeout"
+	ReasonSlow               Reason = "slow"
 	ReasonNotMCP             Reason = "not_mcp"
 	ReasonRedirected         Reason = "redirected"
 	ReasonAuthRequired       Reason = "auth_required"
@@ -201,6 +202,7 @@ var reasons = map[Reason]struct {
 	ReasonDNS:                {CodeRemote, "the server's name does not resolve"},
 	ReasonTLS:                {CodeRemotePermanent, "the server's certificate is not acceptable"},
 	ReasonTimeout:            {CodeRemote, "the server did not answer in time"},
+	ReasonSlow:               {CodeRemote, "the server keeps sending, but was not done in time"},
 	ReasonNotMCP:             {CodeRemotePermanent, "something answers there, but not an MCP server"},
 	ReasonRedirected:         {CodeRemotePermanent, "the server points elsewhere; redirects are not followed"},
 	ReasonAuthRequired:       {CodeRemotePermanent, "the server wants credentials (it is alive)"},
