@@ -272,7 +272,7 @@ func reportOut(v *db.ServerView, tools []db.OfferedTool) *pb.CapabilityReport {
 			out.Tools = append(out.Tools, tool)
 		}
 	}
-	out.ToolCount = count(len(out.Tools))
+	out.ToolCount = count(len(out.GetTools()))
 	return out
 }
 

@@ -190,7 +190,7 @@ var reasons = map[Reason]struct {
 	ReasonServerDegraded:       {CodePrecondition, "the server is degraded"},
 	ReasonServerNotActive:      {CodePrecondition, "the server is not active yet"},
 	ReasonToolDisabled:         {CodePrecondition, "an administrator has not enabled the tool"},
-	ReasonToolUnavailable:      {CodePrecondition, "the server does not offer the tool now, or offers it broken"},
+	ReasonToolUnavailable:      {CodePrecondition, "the server does not offer the tool now, or offers it broken, or a capability that it needs is not available"},
 	ReasonApprovalExpired:      {CodePrecondition, "the approval has expired"},
 	ReasonSchemaChanged:        {CodePrecondition, "the tool or its target changed since it was approved"},
 	ReasonToolUnbound:          {CodePrecondition, "the tool was never approved"},

@@ -39,6 +39,7 @@ type fakeAPI struct {
 	mu       sync.Mutex
 	servers  []*registryv1.McpServer
 	offers   map[string]*registryv1.GetMcpCapabilitiesResponse // by server id
+	reports  map[string]*registryv1.CapabilityReport           // by server id
 	keys     map[string]string                                 // server id by idempotency key
 	calls    []string
 	refusals []error               // of the next calls
@@ -81,7 +82,7 @@ func invalid(field, message string) error {
 // startFake serves a fake API on a loopback port until the end of the test.
 func startFake() (*fakeAPI, *httptest.Server) {
 	f := &fakeAPI{
-		servers: fixtureServers(), offers: fixtureOffers(), keys: map[string]string{}, later: map[string][]lateTurn{},
+		servers: fixtureServers(), offers: fixtureOffers(), reports: fixtureReports(), keys: map[string]string{}, later: map[string][]lateTurn{},
 	}
 	mux := http.NewServeMux()
 	guard := connect.WithInterceptors(connect.UnaryInterceptorFunc(f.guard))
@@ -351,6 +352,19 @@ func (f *fakeAPI) GetMcpCapabilities(_ context.Context, r *registryv1.GetMcpCapa
 		}
 	}
 	return offers, nil
+}
+
+func (f *fakeAPI) GetCapabilityReport(_ context.Context, r *registryv1.GetCapabilityReportRequest) (*registryv1.GetCapabilityReportResponse, error) {
+	s, err := f.find(r.GetServerId())
+	if err != nil {
+		return nil, err
+	}
+	report := proto.CloneOf(f.reports[s.GetServerId()])
+	if report == nil {
+		report = &registryv1.CapabilityReport{Doubt: "it was not discovered yet"}
+	}
+	report.ServerId, report.ServerName, report.Reported = s.GetServerId(), s.GetName(), s.GetReported()
+	return &registryv1.GetCapabilityReportResponse{Report: report}, nil
 }
 
 func (f *fakeAPI) ActivateMcpServer(_ context.Context, r *registryv1.ActivateMcpServerRequest) (*registryv1.ActivateMcpServerResponse, error) {

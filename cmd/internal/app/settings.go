@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -9,13 +10,17 @@ import (
 	"syscall"
 	"time"
 
+	"countersign/cmd/internal/capabilities"
 	"countersign/cmd/internal/config"
+	"countersign/db"
 	"countersign/registry"
 )
 
 // settings are what follows the configuration when it is read again on SIGHUP
-// (R200): the bound of a handshake, and the allow-list of commands.
+// (R200): the bound of a handshake, the allow-list of commands and the
+// capability table.
 type settings struct {
+	db      *db.DB // goes by the capability table
 	current atomic.Pointer[setting]
 }
 
@@ -29,6 +34,11 @@ func (s *settings) take(c config.Config) error {
 	if err != nil {
 		return err
 	}
+	table, err := capabilities.Load(c.Capabilities.Table)
+	if err != nil {
+		return fmt.Errorf("capabilities.table: %w", err)
+	}
+	s.db.SetCapabilities(table)
 	s.current.Store(&setting{time.Duration(c.HandshakeTimeoutSeconds) * time.Second, commands})
 	return nil
 }
@@ -48,7 +58,7 @@ func (s *settings) command(tenant, ref string) (registry.Command, error) {
 // settings gives the settings of this process, and reads the configuration
 // again on each SIGHUP until the context is over.
 func (a App) settings(ctx context.Context) (*settings, error) {
-	s := &settings{}
+	s := &settings{db: a.DB}
 	if err := s.take(a.Config); err != nil || a.Reload == nil {
 		return s, err
 	}

@@ -40,6 +40,10 @@ type Config struct {
 	// Commands is the allow-list of what may be started as a server. Reloaded on
 	// SIGHUP (C11).
 	Commands []Command `koanf:"commands"`
+	// Capabilities says where what is known of servers is told. Reloaded on
+	// SIGHUP.
+	Capabilities Capabilities `koanf:"capabilities"`
+
 	// Processes is how many of them run at once in one worker.
 	Processes int `koanf:"processes"`
 
@@ -82,6 +86,11 @@ type Outbound struct {
 type Probe struct {
 	Interval    time.Duration `koanf:"interval"`
 	Concurrency int           `koanf:"concurrency"`
+}
+
+// Capabilities say where the installation's own capability table is.
+type Capabilities struct {
+	Table string `koanf:"table"` // file that is added to the built-in table; empty: that alone
 }
 
 // Worker says under which version this build runs workflows.
