@@ -29,8 +29,14 @@ type Command struct {
 	// anything else reads it. So a server that puts a secret into a cursor does not
 	// get it back, and its list fails.
 	Mask *secrets.Mask
-	// Sandbox is how the process is kept from the machine.
-	Sandbox Sandbox
+	// Sandbox is how the process is kept from the machine; bubblewrap when empty:
+	// namespaces of its own (processes, network, users, mounts), the machine's files
+	// read-only, an empty /tmp. Whatever is started ends with the process in either
+	// case, but without a sandbox it could kill what sees to that.
+	Sandbox registry.Sandbox
+	// Image is the directory that is the root of the sandbox, read-only; the
+	// machine's when empty. It has the directories /dev, /proc and /tmp.
+	Image string
 	// Network gives the sandbox the machine's network. Without a sandbox the
 	// process has it anyway.
 	Network bool
@@ -39,20 +45,6 @@ type Command struct {
 	// on a busy machine.
 	Start time.Duration
 }
-
-// Sandbox is how a process is kept from the machine.
-type Sandbox string
-
-// The sandboxes.
-const (
-	// SandboxBubblewrap, the default: namespaces of its own (processes, network,
-	// users, mounts), the machine's files read-only, an empty /tmp. Whatever the
-	// server starts ends with it.
-	SandboxBubblewrap Sandbox = ""
-	// SandboxNone: only a process group of its own. What leaves that group is not
-	// ended with the server.
-	SandboxNone Sandbox = "none"
-)
 
 // Bounds of a process.
 const (
@@ -81,11 +73,16 @@ func (c *Command) check() *registry.Error {
 	if c.Dir != "" && !filepath.IsAbs(c.Dir) {
 		return wrong("its directory is no absolute path")
 	}
-	if c.Sandbox != SandboxBubblewrap && c.Sandbox != SandboxNone {
+	switch {
+	case c.Sandbox != "" && c.Sandbox != registry.SandboxBubblewrap && c.Sandbox != registry.SandboxNone:
 		return wrong("there is no sandbox %q", outbound.Excerpt(string(c.Sandbox), excerptBytes))
+	case c.Image != "" && !filepath.IsAbs(c.Image):
+		return wrong("its image is no absolute path")
+	case c.Image != "" && c.Sandbox == registry.SandboxNone:
+		return wrong("an image needs a sandbox")
 	}
 	size := 0
-	for _, arg := range append(append([]string{c.Dir}, c.Argv...), c.Env...) {
+	for _, arg := range append(append([]string{c.Dir, c.Image}, c.Argv...), c.Env...) {
 		if strings.ContainsRune(arg, 0) {
 			return wrong("a NUL character is in it")
 		}
@@ -102,10 +99,13 @@ func (c *Command) check() *registry.Error {
 	return nil
 }
 
+// dir is the working directory.
+func (c *Command) dir() string { return cmp.Or(c.Dir, "/") }
+
 // where says for people how the process runs.
 func (c *Command) where() string {
 	switch {
-	case c.Sandbox == SandboxNone:
+	case c.Sandbox == registry.SandboxNone:
 		return "without a sandbox"
 	case c.Network:
 		return "in a sandbox with network"
@@ -126,13 +126,17 @@ func (c *Client) slot(ctx context.Context) (release func(), err error) {
 
 // tryProcess makes one handshake with a process of its own.
 func (v *visit) tryProcess(ctx, parent context.Context, a attempt) (*session, *failure) {
-	done := v.diary.step("start", 0)
-	p, fault := start(v.command, v.limits)
+	done, began := v.diary.step("start", 0), time.Now()
+	p, fault := start(ctx, v.command, v.limits)
 	if fault != nil {
+		late := fault.Reason == registry.ReasonTimeout
+		if late {
+			fault.With("limit_seconds", seconds(v.allowed(parent, a)))
+		}
 		done(0, 0, fault)
-		return nil, &failure{fault: fault, final: true}
+		return nil, &failure{fault: fault, final: !late, late: late}
 	}
-	v.diary.add(Step{Name: "start", OK: true, Detail: v.command.where()})
+	v.diary.add(Step{Name: "start", OK: true, Detail: v.command.where(), Duration: time.Since(began)})
 	life, end := context.WithCancel(context.WithoutCancel(parent))
 	p.hear(v.pulse)
 	d := v.duplex(life, a.era, p.send)

@@ -30,7 +30,7 @@
 //
 // A server may also be a process ([Command]), spoken to over its standard input
 // and output. It gets no environment but its own, runs in a sandbox, by
-// bubblewrap, and in a process group, and is ended with all that it started, be
+// bubblewrap, and under a supervisor, which ends it with all that it started, be
 // it that the call is over, its time is over, or this program dies. Each
 // handshake has a process of its own, since some servers end on a first message
 // that they do not know. Lines that are no JSON-RPC 2.0 are counted and kept out;

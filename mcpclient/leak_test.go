@@ -129,7 +129,7 @@ func TestAThousandFailuresLeaveNothing(t *testing.T) {
 }
 
 // fail makes the meeting with little patience and small limits.
-func (m meeting) fail(ctx context.Context, program string, sandbox mcpclient.Sandbox) error {
+func (m meeting) fail(ctx context.Context, program string, sandbox registry.Sandbox) error {
 	c := client(func(l *registry.Limits) {
 		l.Connect, l.Lists = 300*time.Millisecond, 300*time.Millisecond
 		l.Pages, l.Items, l.PageBytes, l.TotalBytes = 30, 1000, 1<<20, 4<<20

@@ -151,7 +151,7 @@ func TestASecretAtTheCutIsMasked(t *testing.T) {
 			t.Run(fmt.Sprintf("%s before %d bytes", form, after), func(t *testing.T) {
 				t.Parallel()
 				command := telling(fmt.Sprintf(`{ printf 'password: %%s' "$%s"; head -c %d /dev/zero | tr '\0' .; } >&2; exit 1`, form, after))
-				command.Sandbox = mcpclient.SandboxNone
+				command.Sandbox = registry.SandboxNone
 				report, err := starter(command, nil).Probe(t.Context(), overStdio, mcpclient.EraLegacy)
 				e, ok := registry.AsError(err)
 				if !ok {
@@ -173,7 +173,7 @@ func TestASecretAtTheCutIsMasked(t *testing.T) {
 func TestAValueThatIsNoSecretIsFound(t *testing.T) {
 	t.Parallel()
 	command := telling(`tools=''` + serves)
-	command.Sandbox, command.Mask = mcpclient.SandboxNone, secrets.NewMask(secrets.Secret("jsonrpc"))
+	command.Sandbox, command.Mask = registry.SandboxNone, secrets.NewMask(secrets.Secret("jsonrpc"))
 	_, _, err := starter(command, nil).Discover(t.Context(), overStdio, mcpclient.EraLegacy, nil)
 	e, _ := registry.AsError(err)
 	if e == nil || e.Reason != registry.ReasonProtocolError || !strings.Contains(e.Next, "what the command takes for secrets") {
@@ -186,7 +186,7 @@ func TestArgumentsAreMasked(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"/nowhere/" + canary, canary} {
 		command := telling("")
-		command.Argv, command.Sandbox = []string{program}, mcpclient.SandboxNone
+		command.Argv, command.Sandbox = []string{program}, registry.SandboxNone
 		_, report, err := starter(command, nil).Discover(t.Context(), overStdio, "", nil)
 		e, ok := registry.AsError(err)
 		if found := leaks(report, e, e.Facts, e.Message); !ok || len(found) > 0 {

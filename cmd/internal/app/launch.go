@@ -27,12 +27,9 @@ func (a App) launcher() func(context.Context, registry.Target) (mcpclient.Comman
 			a.Log.LogAttrs(ctx, slog.LevelWarn, "a command is not started", slog.String("command", k.Ref), slog.Any("error", err), slog.Any("cause", e.Err))
 			return mcpclient.Command{}, err
 		}
-		command := mcpclient.Command{
-			Argv: k.Argv, Dir: k.Dir, Env: env, Mask: mask, Network: k.Network, Start: k.Start,
-		}
-		if k.Sandbox == registry.SandboxNone {
-			command.Sandbox = mcpclient.SandboxNone
-		}
-		return command, nil
+		return mcpclient.Command{
+			Argv: k.Argv, Dir: k.Dir, Env: env, Mask: mask,
+			Sandbox: k.Sandbox, Image: k.Image, Network: k.Network, Start: k.Start,
+		}, nil
 	}
 }
