@@ -17,7 +17,7 @@ type Command struct {
 	Argv    []string          `json:"argv" bun:"argv,type:text"`         // the program by its absolute path, and its arguments; no shell sees them
 	Image   string            `json:"image,omitempty" bun:"image"`       // directory that is the process's root, read-only; empty: the machine's
 	Dir     string            `json:"dir,omitempty" bun:"dir"`           // working directory; empty: /
-	Env     map[string]string `json:"env,omitempty" bun:"env,type:text"` // variable → secret reference; the whole environment (R28, R29)
+	Env     map[string]string `json:"env,omitempty" bun:"env,type:text"` // variable → secret reference, or plain:TEXT; the whole environment (R28, R29)
 	Network bool              `json:"network,omitempty" bun:"network"`   // the machine's network
 	Sandbox Sandbox           `json:"sandbox,omitempty" bun:"sandbox"`   // how it is kept from the machine
 	Start   time.Duration     `json:"-" bun:"-"`                         // bound of start and handshake together; 0: 60 s

@@ -74,14 +74,23 @@ func unresolved(reference Reference, cause error) error {
 }
 
 // Environment resolves the whole environment of a process, given as variable →
-// reference: NAME=value in the order of names, and the mask of all its values.
-// Errors are those of [Resolver.Resolve], and name the variable in the message and
+// reference or plain:TEXT ([CheckVariable]): NAME=value in the order of names, and
+// the mask of all the secrets among the values. Errors are those of
+// [Resolver.Resolve] and [CheckVariable], and name the variable in the message and
 // as the fact "variable".
-func (r Resolver) Environment(ctx context.Context, refs map[string]string) ([]string, *Mask, error) {
-	env := make([]string, 0, len(refs))
-	values := make([]Value, 0, len(refs))
-	for _, variable := range slices.Sorted(maps.Keys(refs)) {
-		value, err := r.Resolve(ctx, refs[variable])
+func (r Resolver) Environment(ctx context.Context, variables map[string]string) ([]string, *Mask, error) {
+	env := make([]string, 0, len(variables))
+	values := make([]Value, 0, len(variables))
+	for _, variable := range slices.Sorted(maps.Keys(variables)) {
+		text, ok, err := constant(variables[variable])
+		if err == nil && ok {
+			env = append(env, variable+"="+text)
+			continue
+		}
+		var value Value
+		if err == nil {
+			value, err = r.Resolve(ctx, variables[variable])
+		}
 		if err != nil {
 			return nil, nil, forVariable(variable, err)
 		}

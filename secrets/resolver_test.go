@@ -184,12 +184,20 @@ func TestAnEnvironmentIsResolved(t *testing.T) {
 	if got := mask.String("alpha, beta=1, gamma"); got != "[masked], [masked], gamma" {
 		t.Error(got)
 	}
+	env, mask, err = r.Environment(t.Context(), map[string]string{"Z": "plain:", "Y": "plain:env:A, alpha\n", "X": "env:A"})
+	if diff := cmp.Diff([]string{"X=alpha", "Y=env:A, alpha\n", "Z="}, env); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	if got := mask.String("env:A, alpha"); got != "env:A, [masked]" {
+		t.Errorf("what is no secret is masked: %s", got)
+	}
 	if env, mask, err := r.Environment(t.Context(), nil); len(env) > 0 || err != nil || mask.String("alpha") != "alpha" {
 		t.Error(env, err)
 	}
 	for ref, want := range map[string]string{
 		"env:MISSING": "variable X: the secret env:MISSING could not be resolved",
 		"beta=1":      "variable X: a secret is not given by a reference",
+		"plain:\x00":  "variable X: a plain text is not UTF-8, or has a NUL character in it",
 	} {
 		env, mask, err := r.Environment(t.Context(), map[string]string{"X": ref, "Y": "env:A"})
 		e, ok := registry.AsError(err)

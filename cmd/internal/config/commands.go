@@ -15,7 +15,7 @@ type Command struct {
 	Argv    []string          `koanf:"argv"`
 	Image   string            `koanf:"image"`
 	Workdir string            `koanf:"workdir"`
-	Env     map[string]string `koanf:"env"` // variable → reference
+	Env     map[string]string `koanf:"env"` // variable → reference, or plain:TEXT
 	Network bool              `koanf:"network"`
 	Sandbox string            `koanf:"sandbox"` // empty: bubblewrap
 	Limits  CommandLimits     `koanf:"limits"`
@@ -54,8 +54,8 @@ func (c Config) AllowList() (AllowList, error) {
 		if err := command.Check(); err != nil {
 			return nil, fmt.Errorf("commands: %w", err)
 		}
-		for name, reference := range k.Env {
-			if err := secrets.CheckReference(reference); err != nil {
+		for name, holds := range k.Env {
+			if err := secrets.CheckVariable(holds); err != nil {
 				return nil, fmt.Errorf("commands: command %q: env: %s: %w", k.Name, name, err)
 			}
 		}

@@ -17,7 +17,7 @@ commands:
     argv: [/usr/bin/node, /opt/files.js, --root, "/srv/a b"]
     workdir: /srv
     image: /images/node
-    env: {API_KEY: "env:FILES_KEY", lower_case: "file:files/ca.pem"}
+    env: {API_KEY: "env:FILES_KEY", lower_case: "file:files/ca.pem", MODE: "plain:a=b c", EMPTY: "plain:"}
     network: true
     limits: {start: 30s}
     tenants: [acme]
@@ -42,7 +42,7 @@ func TestCommandsAreReadAsWritten(t *testing.T) {
 	}
 	want := registry.Command{
 		Ref: "files", Argv: []string{"/usr/bin/node", "/opt/files.js", "--root", "/srv/a b"}, Dir: "/srv", Image: "/images/node",
-		Env: map[string]string{"API_KEY": "env:FILES_KEY", "lower_case": "file:files/ca.pem"}, Network: true,
+		Env: map[string]string{"API_KEY": "env:FILES_KEY", "lower_case": "file:files/ca.pem", "MODE": "plain:a=b c", "EMPTY": "plain:"}, Network: true,
 		Sandbox: registry.SandboxBubblewrap, Start: 30 * time.Second,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -65,6 +65,9 @@ func TestBadCommandsAreRefused(t *testing.T) {
 		"a relative program": {"{name: x, argv: [node]}", "argv"},
 		"a value for a secret": {
 			`{name: x, argv: [/bin/true], env: {KEY: s3cr3t-value}}`, "KEY",
+		},
+		"a plain text with a NUL character": {
+			`{name: x, argv: [/bin/true], env: {KEY: "plain:s3cr3t-value\0"}}`, "KEY",
 		},
 		"an unknown key":     {"{name: x, argv: [/bin/true], shell: true}", "shell"},
 		"an unknown sandbox": {"{name: x, argv: [/bin/true], sandbox: docker}", "sandbox"},
