@@ -119,7 +119,7 @@ func (a *Activities) probeOne(ctx context.Context, t db.ProbeTarget, window time
 	var result mcpclient.ProbeResult
 	if err == nil {
 		result, err = a.MCP.Probe(ctx, target, t.Era)
-		p.Duration, p.ProtocolVersion, p.ServerVersion = result.Duration, result.ProtocolVersion, result.Version
+		p.Duration, p.ProtocolVersion, p.ServerVersion, p.Era = result.Duration, result.ProtocolVersion, result.Version, result.Era
 	}
 	if err == nil {
 		p.ToolsDigest, err = registry.ToolsDigest(result.Tools, a.Limits())

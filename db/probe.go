@@ -60,7 +60,7 @@ func (y *SystemStore) ProbePage(ctx context.Context, after string, limit int) (t
 // RecordProbes records each server's window once (R141) and gives, for each
 // probe and in its place, the row that counts: that of the first who recorded
 // the window. The latest probe of a server is never replaced by an older one,
-// and no server's version moves.
+// and no server's version moves. With it goes how the server shook hands.
 func (y *SystemStore) RecordProbes(ctx context.Context, probes []registry.Probe) ([]registry.Probe, error) {
 	if len(probes) == 0 {
 		return nil, nil
@@ -74,7 +74,7 @@ func (y *SystemStore) RecordProbes(ctx context.Context, probes []registry.Probe)
 			p.Window, p.At, p.Since = micro(p.Window), micro(p.At), micro(p.Since)
 			rows[i].Probe, ids[i], windows[i] = p, p.ServerID, p.Window
 			if p.Window.After(latest[p.ServerID].ProbeWindow) {
-				latest[p.ServerID] = probeStateRow{ServerID: p.ServerID, TenantID: p.TenantID, ProbeWindow: p.Window}
+				latest[p.ServerID] = probeStateRow{ServerID: p.ServerID, TenantID: p.TenantID, ProbeWindow: p.Window, Era: p.Era}
 			}
 		}
 		// In one order, so that two who record at once do not wait in a circle.
@@ -84,6 +84,7 @@ func (y *SystemStore) RecordProbes(ctx context.Context, probes []registry.Probe)
 			return err
 		}
 		_, err := tx.NewInsert().Model(&states).On("CONFLICT (server_id) DO UPDATE").Set("probe_window = EXCLUDED.probe_window").
+			Set("era = COALESCE(NULLIF(EXCLUDED.era, ''), ps.era)").
 			Where("ps.probe_window IS NULL OR ps.probe_window < EXCLUDED.probe_window").Exec(ctx)
 		if err != nil {
 			return err

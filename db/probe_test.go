@@ -144,5 +144,25 @@ func TestAWindowIsRecordedOnce(t *testing.T) {
 		if view, err := w.Server(ctx, servers[0].ServerID); err != nil || view.Era != "legacy" || !view.LastProbe.Window.Equal(later) {
 			t.Errorf("era %q, probe %+v: %v", view.Era, view.LastProbe, err)
 		}
+		// A probe that shook hands says how; one that did not says nothing.
+		for i, era := range []string{"", "modern", ""} {
+			probe := batch(later.Add(time.Duration(i+1)*time.Minute), "other")
+			probe[0].Era = era
+			if _, err := d.System().RecordProbes(ctx, probe); err != nil {
+				t.Fatal(err)
+			}
+			want := []string{"legacy", "modern", "modern"}[i]
+			if view, err := w.Server(ctx, probe[0].ServerID); err != nil || probe[0].ServerID == servers[0].ServerID && view.Era != want {
+				t.Errorf("era %q, want %q: %v", view.Era, want, err)
+			}
+		}
+		// How another target shakes hands is not known.
+		url := "https://elsewhere.example/mcp"
+		w.must(w.change(servers[0].ServerID, "edit", func(r *registry.Record, now time.Time) error {
+			return r.Edit(registry.Edit{URL: &url}, named("edit"), now)
+		}))
+		if view, err := w.Server(ctx, servers[0].ServerID); err != nil || view.Era != "" {
+			t.Errorf("era of another target: %q, %v", view.Era, err)
+		}
 	})
 }

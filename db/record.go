@@ -145,6 +145,13 @@ func (t *tx) save(ctx context.Context, row *serverRow, r *registry.Record, c reg
 			return err
 		}
 	}
+	if c.Connection != nil || c.Command != nil {
+		// How another target shakes hands is not known.
+		_, err := t.NewUpdate().Model((*probeStateRow)(nil)).Set("era = ''").Where("ps.tenant_id = ? AND ps.server_id = ?", t.tenant, row.ServerID).Exec(ctx)
+		if err != nil {
+			return err
+		}
+	}
 	if err := t.saveCommand(ctx, r.Server.TargetDigest, c.Command); err != nil {
 		return err
 	}

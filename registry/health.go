@@ -133,6 +133,8 @@ func advice(reason Reason) string {
 		return "Take the command as it is now and approve its launch"
 	case ReasonSandboxUnavailable:
 		return "Have the operator install bubblewrap where the worker runs"
+	case ReasonSlow, ReasonTimeout:
+		return "Make the server answer faster, or have the operator raise handshake_timeout_seconds"
 	case ReasonDNS:
 		return "Correct the host name"
 	case ReasonNotMCP, ReasonRedirected:

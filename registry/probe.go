@@ -29,6 +29,7 @@ type Probe struct {
 	ToolsDigest     string        `json:"toolsDigest" bun:"tools_digest"`
 	Duration        time.Duration `json:"duration" bun:"duration_ns"`
 	At              time.Time     `json:"at" bun:"probed_at"`
+	Era             string        `json:"-" bun:"-"`              // how it shook hands, to be remembered; empty when it did not
 	Since           time.Time     `json:"since" bun:"same_since"` // the first of an unbroken row with this outcome and reason
 }
 
