@@ -23,6 +23,9 @@ type Activities struct {
 	DB     *db.DB
 	MCP    MCP
 	Limits func() registry.Limits
+	// Command looks a command up in the operator's allow-list, as a tenant may
+	// use it: unknown_command when there is none. Nil means an empty list.
+	Command func(tenant, ref string) (registry.Command, error)
 	// AcceptUnsigned lets decisions count that arrive as signals without a
 	// decision token. Only the development process does.
 	AcceptUnsigned bool

@@ -16,6 +16,13 @@ import (
 // its own.
 func (a *Activities) Register(ctx context.Context, in RegisterInput) (RegisterOutput, error) {
 	store := a.DB.Tenant(in.Registration.TenantID)
+	if ref := in.Registration.CommandRef; ref != "" && in.Registration.Transport == registry.TransportStdio {
+		command, err := a.command(in.Registration.TenantID, ref)
+		if err != nil {
+			return RegisterOutput{}, err
+		}
+		in.Registration.Command = &command
+	}
 	applied, err := store.Register(ctx, in.Registration, in.Operation, &db.Claim{Operation: "register", Key: in.Key, BodyHash: in.BodyHash})
 	if err != nil {
 		return RegisterOutput{}, err
@@ -82,6 +89,13 @@ func (a *Activities) RefuseDecision(ctx context.Context, in RefuseInput) (Server
 // Edit applies an edit; another target unbinds (C10).
 func (a *Activities) Edit(ctx context.Context, in EditInput) (ServerOutput, error) {
 	in.Operation.Name = "edit"
+	if in.Edit.CommandRef != nil {
+		command, err := a.command(in.Tenant, *in.Edit.CommandRef)
+		if err != nil {
+			return ServerOutput{}, err
+		}
+		in.Edit.Command = &command
+	}
 	return a.apply(ctx, in.Tenant, "edited", db.Change{
 		ServerID: in.ServerID, Operation: in.Operation,
 		Catalog: func(*registry.Server) bool { return in.Edit.Retargets() },

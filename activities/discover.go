@@ -10,6 +10,7 @@ import (
 
 	"countersign/db"
 	"countersign/failpoint"
+	"countersign/mcpclient"
 	"countersign/registry"
 )
 
@@ -24,9 +25,12 @@ func (a *Activities) Discover(ctx context.Context, in DiscoverInput) (ServerOutp
 	if err != nil {
 		return ServerOutput{}, err
 	}
-	target := view.Connection.Target(view.Transport, view.Authentication)
-	if view.State == registry.StateRetired || target.Digest() != in.TargetDigest {
+	if view.State == registry.StateRetired || view.TargetDigest != in.TargetDigest {
 		return ServerOutput{view.Server}, nil // nobody waits for this any more
+	}
+	target, err := a.target(&view.Server, view.Connection, view.Command)
+	if err != nil {
+		return ServerOutput{}, err
 	}
 	surface, report, err := a.MCP.Discover(ctx, target, view.Era, func(step string) { activity.RecordHeartbeat(ctx, step) })
 	if err != nil {
@@ -93,7 +97,17 @@ func (a *Activities) Test(ctx context.Context, in TestInput) (TestReport, error)
 	if err != nil {
 		return TestReport{}, err
 	}
-	surface, report, err := a.MCP.Discover(ctx, view.Connection.Target(view.Transport, view.Authentication), view.Era, func(string) {})
+	target, err := a.target(&view.Server, view.Connection, view.Command)
+	if registry.ReasonOf(err) == registry.ReasonLaunchPending {
+		return TestReport{}, err
+	}
+	var (
+		surface registry.Surface
+		report  mcpclient.Report
+	)
+	if err == nil {
+		surface, report, err = a.MCP.Discover(ctx, target, view.Era, func(string) {})
+	}
 	out := TestReport{
 		OK: err == nil, ProtocolVersion: surface.ProtocolVersion, ServerName: surface.Name, ServerVersion: surface.Version,
 		Kinds: surface.Kinds, Tools: len(surface.Tools), Resources: len(surface.Resources), Templates: len(surface.Templates),

@@ -9,11 +9,17 @@ import (
 
 	"countersign/db"
 	"countersign/failpoint"
+	"countersign/mcpclient"
 	"countersign/registry"
 )
 
 // attempts is how often a failing server is tried in one window (C3).
 const attempts = 3
+
+// final are the failures of which a second attempt would say the same.
+var final = map[registry.Reason]bool{
+	registry.ReasonAuthRequired: true, registry.ReasonCommandChanged: true, registry.ReasonUnknownCommand: true,
+}
 
 // ProbeBatch probes one page of servers in one window (R140–R144). A server
 // whose window is recorded is not met again, so a retry goes on where a dead
@@ -94,7 +100,7 @@ func (a *Activities) probe(ctx context.Context, todo []db.ProbeTarget, in ProbeB
 		activity.RecordHeartbeat(ctx, attempt)
 		var again []int
 		for _, i := range open {
-			if probes[i].Outcome == registry.OutcomeFailed && probes[i].Reason != registry.ReasonAuthRequired {
+			if probes[i].Outcome == registry.OutcomeFailed && !final[probes[i].Reason] {
 				again = append(again, i)
 			}
 		}
@@ -105,13 +111,16 @@ func (a *Activities) probe(ctx context.Context, todo []db.ProbeTarget, in ProbeB
 
 // probeOne is one handshake with one look at the tools list.
 func (a *Activities) probeOne(ctx context.Context, t db.ProbeTarget, window time.Time, attempt int) registry.Probe {
-	target := t.Connection.Target(t.Server.Transport, t.Server.Authentication)
+	target, err := a.target(&t.Server, t.Connection, t.Command)
 	p := registry.Probe{
 		TenantID: t.Server.TenantID, ServerID: t.Server.ServerID, Window: window, Attempts: attempt,
-		TargetDigest: target.Digest(), At: time.Now().UTC(), Outcome: registry.OutcomeOK,
+		TargetDigest: t.Server.TargetDigest, At: time.Now().UTC(), Outcome: registry.OutcomeOK,
 	}
-	result, err := a.MCP.Probe(ctx, target, t.Era)
-	p.Duration, p.ProtocolVersion = result.Duration, result.ProtocolVersion
+	var result mcpclient.ProbeResult
+	if err == nil {
+		result, err = a.MCP.Probe(ctx, target, t.Era)
+		p.Duration, p.ProtocolVersion, p.ServerVersion, p.Era = result.Duration, result.ProtocolVersion, result.Version, result.Era
+	}
 	if err == nil {
 		p.ToolsDigest, err = registry.ToolsDigest(result.Tools, a.Limits())
 	}
@@ -128,10 +137,12 @@ func outcomeOf(err error) (registry.Outcome, registry.Reason, string) {
 		return registry.OutcomeDependency, registry.ReasonInternal, "the probe failed on our side"
 	}
 	switch {
-	case e.Reason == registry.ReasonRateLimited:
+	case e.Reason == registry.ReasonRateLimited, e.Reason == registry.ReasonLaunchPending:
 		return registry.OutcomeDeferred, e.Reason, e.Message
 	case e.Reason.FaultsList():
 		return registry.OutcomeListFault, e.Reason, e.Message
+	case e.Reason == registry.ReasonCommandChanged, e.Reason == registry.ReasonUnknownCommand:
+		return registry.OutcomeFailed, e.Reason, e.Message // it is no longer what was approved
 	case e.Code == registry.CodeRemote || e.Code == registry.CodeRemotePermanent:
 		return registry.OutcomeFailed, e.Reason, e.Message
 	}

@@ -34,10 +34,12 @@ var access = map[string]rule{
 	registryv1connect.McpServerServiceDiscoverMcpCapabilitiesProcedure: {scope: registry.ScopeAdmin, roles: operators},
 	registryv1connect.McpServerServiceTestMcpServerProcedure:           {scope: registry.ScopeAdmin, roles: operators},
 	registryv1connect.McpServerServiceGetMcpCapabilitiesProcedure:      {scope: registry.ScopeRead, roles: readers},
+	registryv1connect.McpServerServiceGetCapabilityReportProcedure:     {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.McpServerServiceActivateMcpServerProcedure:       {scope: registry.ScopeAdmin, roles: maintainers, decision: registry.VerbApprove},
 	registryv1connect.McpServerServiceRejectMcpServerProcedure:         {scope: registry.ScopeAdmin, roles: maintainers, decision: registry.VerbReject},
 	registryv1connect.McpServerServiceRequestReviewProcedure:           {scope: registry.ScopeAdmin, roles: maintainers, decision: registry.VerbRequestReview},
 	registryv1connect.McpServerServiceRetireMcpServerProcedure:         {scope: registry.ScopeAdmin, roles: maintainers, decision: verbRetire},
+	registryv1connect.McpServerServiceApproveLaunchProcedure:           {scope: registry.ScopeAdmin, roles: []registry.Role{registry.RolePlatformAdmin}, decision: registry.VerbApproveLaunch},
 	registryv1connect.McpServerServiceListMcpServerRunsProcedure:       {scope: registry.ScopeRead, roles: readers},
 
 	registryv1connect.ToolCatalogServiceListToolsProcedure:      {scope: registry.ScopeRead, roles: readers},

@@ -155,11 +155,12 @@ func TestEveryRPCHasARule(t *testing.T) {
 
 func TestWhoMayCallWhat(t *testing.T) {
 	t.Parallel()
-	read := []string{"GetMcpServer", "ListMcpServers", "GetMcpCapabilities", "ListMcpServerRuns", "ListTools", "GetTool"}
+	read := []string{"GetMcpServer", "ListMcpServers", "GetMcpCapabilities", "GetCapabilityReport", "ListMcpServerRuns", "ListTools", "GetTool"}
 	operate := []string{"DiscoverMcpCapabilities", "TestMcpServer"}
 	maintain := []string{
 		"RegisterMcpServer", "UpdateMcpServer", "ActivateMcpServer", "RejectMcpServer", "RequestReview", "RetireMcpServer", "SetToolEnabled",
 	}
+	launch := []string{"ApproveLaunch"}
 	resolve := []string{"ResolveTool", "BatchResolveTools", "ListCapabilities"}
 	for name, c := range map[string]struct {
 		who registry.Principal
@@ -169,7 +170,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 		"an auditor":          {of(registry.RoleAuditor), read},
 		"an operator":         {of(registry.RoleOperator), slices.Concat(read, operate)},
 		"a maintainer":        {of(registry.RoleAssetMaintainer), slices.Concat(read, operate, maintain)},
-		"an administrator":    {of(registry.RolePlatformAdmin), slices.Concat(read, operate, maintain, resolve)},
+		"an administrator":    {of(registry.RolePlatformAdmin), slices.Concat(read, operate, maintain, launch, resolve)},
 		"an executor":         {registry.Principal{Scopes: []registry.Scope{registry.ScopeInternal}}, resolve},
 		"a reading token":     {registry.Principal{Roles: registry.Roles(), Scopes: []registry.Scope{registry.ScopeRead}}, read},
 		"roles without scope": {registry.Principal{Roles: registry.Roles()}, nil},

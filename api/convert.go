@@ -55,6 +55,23 @@ var (
 		registry.ReviewRejected: pb.ReviewStatus_REVIEW_STATUS_REJECTED,
 		registry.ReviewExpired:  pb.ReviewStatus_REVIEW_STATUS_EXPIRED,
 	}
+	launches = map[registry.LaunchStatus]pb.LaunchStatus{
+		registry.LaunchNotNeeded: pb.LaunchStatus_LAUNCH_STATUS_UNSPECIFIED,
+		registry.LaunchPending:   pb.LaunchStatus_LAUNCH_STATUS_PENDING,
+		registry.LaunchApproved:  pb.LaunchStatus_LAUNCH_STATUS_APPROVED,
+	}
+	axes = map[registry.Axis]pb.CapabilityAxis{
+		registry.AxisServer:   pb.CapabilityAxis_CAPABILITY_AXIS_SERVER,
+		registry.AxisProduct:  pb.CapabilityAxis_CAPABILITY_AXIS_PRODUCT,
+		registry.AxisProtocol: pb.CapabilityAxis_CAPABILITY_AXIS_PROTOCOL,
+	}
+	blockers = map[registry.Blocker]pb.CapabilityBlocker{
+		registry.BlockedByTable:   pb.CapabilityBlocker_CAPABILITY_BLOCKER_TABLE,
+		registry.BlockedByLook:    pb.CapabilityBlocker_CAPABILITY_BLOCKER_LOOK,
+		registry.BlockedByVersion: pb.CapabilityBlocker_CAPABILITY_BLOCKER_VERSION,
+		registry.BlockedByTool:    pb.CapabilityBlocker_CAPABILITY_BLOCKER_TOOL,
+		registry.BlockedByArg:     pb.CapabilityBlocker_CAPABILITY_BLOCKER_ARGUMENT,
+	}
 	discoveries = map[registry.DiscoveryStatus]pb.DiscoveryStatus{
 		registry.DiscoveryNever:     pb.DiscoveryStatus_DISCOVERY_STATUS_NEVER,
 		registry.DiscoveryRunning:   pb.DiscoveryStatus_DISCOVERY_STATUS_RUNNING,
@@ -113,6 +130,19 @@ func serverOut(v *db.ServerView) *pb.McpServer {
 	if x := s.Exception; x != (registry.Exception{}) {
 		out.AuthenticationException = &pb.AuthenticationException{
 			Reason: x.Reason, ApprovedBy: x.ApprovedBy, ApproveTime: moment(x.ApprovedAt), ExpireTime: moment(x.ExpiresAt),
+		}
+	}
+	if k := v.Command; k != nil {
+		out.Command = &pb.Command{
+			Ref: k.Ref, Argv: strs(k.Argv), Image: text(k.Image), WorkingDirectory: text(k.Dir), Env: k.Env, Network: k.Network,
+			Sandbox: string(k.Sandbox),
+		}
+		l := s.Launch
+		out.Launch = &pb.Launch{
+			Status: launches[l.Status], TargetDigest: l.Target, ApprovedBy: l.ApprovedBy, ApproveTime: moment(l.ApprovedAt), DecisionId: l.DecisionID,
+		}
+		if k.Sandbox == registry.SandboxNone {
+			out.Warnings = append(out.Warnings, "its process runs without a sandbox: it can read and do what the worker can")
 		}
 	}
 	if registry.LooksLikeKey(v.Connection.URL) {
@@ -206,6 +236,46 @@ func promptOut(item registry.Item, b *registry.PromptBinding, full bool) *pb.Pro
 	return out
 }
 
+// reportOut is the capability table as it is for a server, and the tools that
+// the server offers, sorted into those that count, foreign and quarantined ones.
+func reportOut(v *db.ServerView, tools []db.OfferedTool) *pb.CapabilityReport {
+	m := v.Model
+	out := &pb.CapabilityReport{
+		ServerId: v.ServerID, ServerName: v.Name, Reported: &pb.ReportedIdentity{Name: text(m.Facts.Reported), Version: text(m.Facts.ServerVersion)},
+		ProtocolVersion: text(m.Facts.Protocol), ProductVersion: m.Facts.ProductVersion, Doubt: text(m.Facts.Doubt), LookTime: moment(m.Facts.At),
+	}
+	for _, k := range m.Known {
+		out.KnownServers = append(out.KnownServers, &pb.KnownServer{
+			Id: k.ID, Title: text(k.Title), ProductVersion: text(k.ProductVersion), ProductVersionDeclared: k.Declared,
+		})
+	}
+	for _, s := range m.States {
+		row := s.Row
+		state := &pb.CapabilityState{
+			Key: row.Key, KnownServerId: s.KnownServer, Feature: text(row.Feature), Available: s.Available, Blocker: blockers[s.BlockedBy],
+			BlockerText: text(s.Why), Note: text(row.Note), SinceAxis: axes[row.Since.Axis], SinceVersion: row.Since.Version,
+			RequiredTools: strs(row.RequiresTools), GatedTools: strs(row.Gates),
+		}
+		for _, a := range row.RequiresArgs {
+			state.RequiredArguments = append(state.RequiredArguments, &pb.RequiredArgument{Tool: text(a.Tool), Argument: text(a.Arg)})
+		}
+		out.Capabilities = append(out.Capabilities, state)
+	}
+	for _, t := range tools {
+		tool := &pb.ReportedTool{Name: text(t.Name), Arguments: strs(t.Args), QuarantineReason: string(t.Verdict)}
+		switch {
+		case t.Verdict != "":
+			out.QuarantinedTools = append(out.QuarantinedTools, tool)
+		case m.Foreign(t.Name):
+			out.ForeignTools = append(out.ForeignTools, tool)
+		default:
+			out.Tools = append(out.Tools, tool)
+		}
+	}
+	out.ToolCount = count(len(out.GetTools()))
+	return out
+}
+
 func runOut(r workflows.Run) *pb.Run {
 	return &pb.Run{
 		WorkflowId: r.WorkflowID, RunId: r.RunID, Type: r.Type, Status: r.Status, StartTime: moment(r.Start), CloseTime: moment(r.Close),
@@ -247,6 +317,7 @@ func resolutionOut(toolID string, v *db.ToolView, denial *registry.Denial) *pb.R
 		DialAddress: v.Connection.DialAddress, ProtocolVersion: text(s.ProtocolVersion), Authentication: authentications[s.Authentication],
 		EndpointRef: s.EndpointRef, ToolName: text(v.Tool.ExternalID), DeclaredClass: classes[b.DeclaredClass], SchemaHash: b.SchemaHash,
 		DescriptorId: b.ToolID, DescriptorVersion: b.ToolVersion, GovernancePolicyRef: s.GovernancePolicyRef, CommandRef: s.CommandRef,
+		TargetDigest: b.Target,
 	}
 	return out
 }
@@ -263,7 +334,7 @@ func capabilityOut(i *db.ExposedItem) *pb.Capability {
 func registrationIn(req *pb.RegisterMcpServerRequest) registry.Registration {
 	return registry.Registration{
 		Name: req.GetName(), Direction: word(directions, req.GetDirection()), Transport: word(transports, req.GetTransport()),
-		URL: req.GetEndpointUrl(), DialAddress: req.GetDialAddress(), Authentication: word(authentications, req.GetAuthentication()),
+		URL: req.GetEndpointUrl(), DialAddress: req.GetDialAddress(), CommandRef: req.GetCommandRef(), Authentication: word(authentications, req.GetAuthentication()),
 		ExceptionReason: req.GetExceptionReason(), GovernancePolicyRef: req.GetGovernancePolicyRef(),
 		ProtocolVersion: req.GetProtocolVersion(), ReleaseID: req.GetReleaseId(), Description: req.GetDescription(),
 		Owner: req.GetOwner(), Labels: req.GetLabels(), ProductVersion: req.GetProductVersion(),
@@ -319,6 +390,8 @@ func editIn(req *pb.UpdateMcpServerRequest) (registry.Edit, error) {
 			e.URL = new(p.GetEndpointUrl())
 		case "dial_address":
 			e.DialAddress = new(p.GetDialAddress())
+		case "command_ref":
+			e.CommandRef = new(p.GetCommandRef())
 		default:
 			bad.WithField("update_mask", "%q is not a field that can be changed; there are %s", path, strings.Join(changeable(), ", "))
 		}

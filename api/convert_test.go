@@ -121,6 +121,7 @@ func view() db.ServerView {
 	v := filled[db.ServerView](1000)
 	v.Direction, v.Transport, v.Authentication = registry.DirectionConsumed, registry.TransportStreamableHTTP, registry.AuthOAuth2
 	v.State, v.Review.Status, v.Discovery.Status = registry.StateDegraded, registry.ReviewPending, registry.DiscoveryFailed
+	v.Launch.Status = registry.LaunchApproved
 	v.Causes = registry.CauseSet{registry.CauseHandshake}
 	v.LastProbe.Outcome = registry.OutcomeFailed
 	v.Connection.URL = "https://example.com/0123456789abcdef0123456789abcdef"
@@ -356,6 +357,8 @@ func TestEveryWordHasItsValue(t *testing.T) {
 	whole(t, levels)
 	whole(t, reviews)
 	whole(t, discoveries)
+	whole(t, axes)
+	whole(t, blockers)
 	for _, s := range registry.States() {
 		if states[s] == 0 {
 			t.Errorf("state %s has no value", s)

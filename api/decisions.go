@@ -28,6 +28,12 @@ func (s servers) RejectMcpServer(ctx context.Context, req *pb.RejectMcpServerReq
 	return &pb.RejectMcpServerResponse{Server: server}, err
 }
 
+// ApproveLaunch implements McpServerService.
+func (s servers) ApproveLaunch(ctx context.Context, req *pb.ApproveLaunchRequest) (*pb.ApproveLaunchResponse, error) {
+	server, err := s.decide(ctx, req.GetServerId(), rulingIn(registry.VerbApproveLaunch, req))
+	return &pb.ApproveLaunchResponse{Server: server}, err
+}
+
 // RequestReview implements McpServerService.
 func (s servers) RequestReview(ctx context.Context, req *pb.RequestReviewRequest) (*pb.RequestReviewResponse, error) {
 	server, err := s.decide(ctx, req.GetServerId(), rulingIn(registry.VerbRequestReview, req))
@@ -78,6 +84,8 @@ func rulingIn(verb registry.Verb, req decision) registry.Ruling {
 	case *pb.ActivateMcpServerRequest:
 		g.Digest, g.Approval = req.GetDigest(), approvalIn(req)
 	case *pb.RejectMcpServerRequest:
+		g.Digest = req.GetDigest()
+	case *pb.ApproveLaunchRequest:
 		g.Digest = req.GetDigest()
 	}
 	return g

@@ -160,6 +160,9 @@ func (f *flows) Register(ctx context.Context, in workflows.RegisterInput) (workf
 	if err := f.ask("register"); err != nil {
 		return workflows.RegisterOutput{}, err
 	}
+	if in.Registration.CommandRef != "" {
+		in.Registration.Command = command(in.Registration.CommandRef)
+	}
 	applied, err := f.db.Tenant(in.Registration.TenantID).Register(ctx, in.Registration, in.Operation,
 		&db.Claim{Operation: "register", Key: in.Key, BodyHash: in.BodyHash})
 	return workflows.RegisterOutput{Server: applied.Server, Replayed: applied.Replayed}, err
@@ -188,6 +191,9 @@ func (f *flows) Decide(ctx context.Context, _ string, in workflows.DecideInput) 
 func (f *flows) Edit(ctx context.Context, _ string, in workflows.EditInput) (registry.Server, error) {
 	if err := f.ask("edit"); err != nil {
 		return registry.Server{}, err
+	}
+	if in.Edit.CommandRef != nil {
+		in.Edit.Command = command(*in.Edit.CommandRef)
 	}
 	return f.apply(ctx, in.Tenant, db.Change{
 		ServerID: in.ServerID, Operation: in.Operation, Catalog: always,

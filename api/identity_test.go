@@ -29,6 +29,7 @@ var about = map[string]func(ref, toolID string) proto.Message{
 	doDiscover: func(ref, _ string) proto.Message { return &pb.DiscoverMcpCapabilitiesRequest{ServerId: ref} },
 	doTest:     func(ref, _ string) proto.Message { return &pb.TestMcpServerRequest{ServerId: ref} },
 	doShow:     func(ref, _ string) proto.Message { return &pb.GetMcpCapabilitiesRequest{ServerId: ref} },
+	doReport:   func(ref, _ string) proto.Message { return &pb.GetCapabilityReportRequest{ServerId: ref} },
 	doActivate: func(ref, _ string) proto.Message {
 		return &pb.ActivateMcpServerRequest{ServerId: ref, Digest: "d", Empty: true}
 	},
@@ -36,6 +37,7 @@ var about = map[string]func(ref, toolID string) proto.Message{
 		return &pb.RejectMcpServerRequest{ServerId: ref, Digest: "d", Comment: "no"}
 	},
 	doReview: func(ref, _ string) proto.Message { return &pb.RequestReviewRequest{ServerId: ref} },
+	doLaunch: func(ref, _ string) proto.Message { return &pb.ApproveLaunchRequest{ServerId: ref, Digest: "d"} },
 	doRetire: func(ref, _ string) proto.Message { return &pb.RetireMcpServerRequest{ServerId: ref} },
 	doRuns:   func(ref, _ string) proto.Message { return &pb.ListMcpServerRunsRequest{ServerId: ref} },
 	doTools: func(ref, _ string) proto.Message {

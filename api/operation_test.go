@@ -236,7 +236,7 @@ func TestReadsWorkWithoutTheWorkflows(t *testing.T) {
 	})
 	s := h.active(t, alpha, "there", "x")
 	h.flows.refuse = registry.Errorf(registry.ReasonDependency, "the workflow engine does not answer")
-	needs := []string{doRegister, doUpdate, doDiscover, doTest, doActivate, doReject, doReview, doRetire, doRuns, doEnable}
+	needs := []string{doRegister, doUpdate, doDiscover, doTest, doActivate, doReject, doReview, doLaunch, doRetire, doRuns, doEnable}
 	for procedure, request := range about {
 		o := ways["REST"](t, h, admin(alpha), procedure, request(s.ServerID, "there.x"), keyed("k"))
 		if procedure == doRegister {

@@ -30,9 +30,11 @@ const (
 	doDiscover = registryv1connect.McpServerServiceDiscoverMcpCapabilitiesProcedure
 	doTest     = registryv1connect.McpServerServiceTestMcpServerProcedure
 	doShow     = registryv1connect.McpServerServiceGetMcpCapabilitiesProcedure
+	doReport   = registryv1connect.McpServerServiceGetCapabilityReportProcedure
 	doActivate = registryv1connect.McpServerServiceActivateMcpServerProcedure
 	doReject   = registryv1connect.McpServerServiceRejectMcpServerProcedure
 	doReview   = registryv1connect.McpServerServiceRequestReviewProcedure
+	doLaunch   = registryv1connect.McpServerServiceApproveLaunchProcedure
 	doRetire   = registryv1connect.McpServerServiceRetireMcpServerProcedure
 	doRuns     = registryv1connect.McpServerServiceListMcpServerRunsProcedure
 	doTools    = registryv1connect.ToolCatalogServiceListToolsProcedure
@@ -78,9 +80,11 @@ func TestBadInputGetsTheSameVerdictOnEveryFace(t *testing.T) {
 		"an empty transport":  {doRegister, bad(func(m *pb.RegisterMcpServerRequest) { m.EndpointUrl = "" }), registry.ReasonInvalidArgument, []string{"endpoint_url"}},
 		"stdio without a command": {doRegister, bad(func(m *pb.RegisterMcpServerRequest) {
 			m.Transport, m.EndpointUrl = pb.McpTransport_MCP_TRANSPORT_STDIO, ""
+			m.Authentication = pb.McpAuthentication_MCP_AUTHENTICATION_WORKLOAD_IDENTITY
 		}), registry.ReasonInvalidArgument, []string{"command_ref"}},
 		"stdio with a URL": {doRegister, bad(func(m *pb.RegisterMcpServerRequest) {
 			m.Transport, m.CommandRef = pb.McpTransport_MCP_TRANSPORT_STDIO, "c"
+			m.Authentication = pb.McpAuthentication_MCP_AUTHENTICATION_WORKLOAD_IDENTITY
 		}), registry.ReasonInvalidArgument, []string{"endpoint_url"}},
 		"a command over HTTP":     {doRegister, bad(func(m *pb.RegisterMcpServerRequest) { m.CommandRef = "c" }), registry.ReasonInvalidArgument, []string{"command_ref"}},
 		"no authentication":       {doRegister, bad(func(m *pb.RegisterMcpServerRequest) { m.Authentication = 0 }), registry.ReasonInvalidArgument, []string{"authentication"}},

@@ -19,9 +19,9 @@ import (
 // Times that handlers give what they wait for, when the caller gives less no
 // account.
 const (
-	changeTimeout = 20 * time.Second // a change to be committed
-	testTimeout   = 60 * time.Second // a connection test to report
-	defaultWait   = 10 * time.Second // a discovery to end
+	changeTimeout = 20 * time.Second  // a change to be committed
+	testTimeout   = 110 * time.Second // a connection test to report: a process may take long to start
+	defaultWait   = 10 * time.Second  // a discovery to end
 )
 
 // servers implements McpServerService.
@@ -136,10 +136,14 @@ func (s servers) RegisterMcpServer(ctx context.Context, req *pb.RegisterMcpServe
 	}
 	c := callOf(ctx)
 	c.status, c.location = http.StatusCreated, "/factory/mcp-servers/"+out.Server.ServerID
+	command, err := d.store.Command(ctx, out.Server.TargetDigest)
+	if err != nil {
+		return nil, err
+	}
 	// What the first answer said: the connection is the one of the request,
 	// whatever became of it since.
 	return &pb.RegisterMcpServerResponse{Server: serverOut(&db.ServerView{
-		Server: out.Server, Connection: registry.Connection{URL: asked.URL, DialAddress: asked.DialAddress},
+		Server: out.Server, Connection: registry.Connection{URL: asked.URL, DialAddress: asked.DialAddress}, Command: command,
 	})}, nil
 }
 
@@ -155,22 +159,6 @@ func (s servers) registration(d desk, req *pb.RegisterMcpServerRequest) (registr
 	if registry.ValidServerID(asked.Name) {
 		// Ids and names are asked for in one place.
 		bad.WithField("name", "looks like a server id")
-	}
-	switch asked.Transport {
-	case registry.TransportStdio: // R10
-		if req.GetCommandRef() == "" {
-			bad.WithField("command_ref", "is required for transport stdio")
-		}
-		if asked.URL != "" {
-			bad.WithField("endpoint_url", "is not for transport stdio")
-		}
-		if asked.DialAddress != "" {
-			bad.WithField("dial_address", "is not for transport stdio")
-		}
-	case registry.TransportStreamableHTTP:
-		if req.GetCommandRef() != "" {
-			bad.WithField("command_ref", "is only for transport stdio")
-		}
 	}
 	err = asked.Check(s.opts.Installation)
 	if e, ok := registry.AsError(err); ok && e.Reason == registry.ReasonInvalidArgument {

@@ -68,6 +68,6 @@ func asChanged(v *db.ToolView, server *registry.Server, enabled bool, now time.T
 	}
 	v.Server, v.Tool.Enabled = *server, enabled
 	v.Denial = registry.Resolve(registry.ResolveFacts{
-		Tool: &v.Tool, Server: &v.Server, ProviderEnabled: v.ProviderEnabled, Binding: v.Binding, Now: now,
+		Tool: &v.Tool, Server: &v.Server, ProviderEnabled: v.ProviderEnabled, Binding: v.Binding, Capabilities: v.Model, Now: now,
 	})
 }

@@ -281,6 +281,7 @@ func TestEveryFieldOfAServerIsKept(t *testing.T) {
 			r.Server.Authentication, r.Server.EndpointRef, r.Server.RetiredAt = keep.Authentication, keep.EndpointRef, time.Time{}
 			r.Server.State, r.Server.Version, r.Server.Revision = registry.StateDegraded, keep.Version, keep.Revision
 			r.Server.Review.Status, r.Server.Discovery.Status = registry.ReviewExpired, registry.DiscoveryFailed
+			r.Server.Launch.Status = registry.LaunchApproved
 			return r.Edit(registry.Edit{Description: &text}, named("edit"), now)
 		}))
 		view, err := w.Server(t.Context(), s.ServerID)

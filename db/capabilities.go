@@ -92,7 +92,8 @@ func (s *Store) catalog(ctx context.Context, q bun.IDB, out *Capabilities) error
 	for i := range tools {
 		t := CatalogTool{Tool: tools[i].Tool, Binding: bound[tools[i].ExternalID]}
 		t.Denial = registry.Resolve(registry.ResolveFacts{
-			Tool: &t.Tool, Server: &out.Server.Server, ProviderEnabled: out.Server.ProviderEnabled, Binding: t.Binding, Now: now,
+			Tool: &t.Tool, Server: &out.Server.Server, ProviderEnabled: out.Server.ProviderEnabled, Binding: t.Binding,
+			Capabilities: out.Server.Model, Now: now,
 		})
 		out.Tools[i] = t
 	}

@@ -49,10 +49,12 @@ type Applied struct {
 type ServerView struct {
 	registry.Server
 	Connection      registry.Connection
+	Command         *registry.Command // of the transport stdio
 	ProviderEnabled bool
 	Counts          Counts
-	LastProbe       *registry.Probe // nil: never probed
-	Era             string          // how it shakes hands; empty: not known yet
+	LastProbe       *registry.Probe           // nil: never probed
+	Model           *registry.CapabilityModel // what the capability table says of it
+	Era             string                    // how it shakes hands; empty: not known yet
 }
 
 // Counts of a server's catalog as of now.
@@ -72,10 +74,12 @@ type ToolView struct {
 	Binding         *registry.ToolBinding
 	Server          registry.Server
 	Connection      registry.Connection
+	Command         *registry.Command // of the transport stdio
 	ProviderEnabled bool
-	Denial          *registry.Denial // nil: callable now
-	LastProbe       *registry.Probe  // of its server
-	Definition      []byte           // the bytes that the server sent; given by [Store.Tool] only
+	Model           *registry.CapabilityModel // of its server
+	Denial          *registry.Denial          // nil: callable now
+	LastProbe       *registry.Probe           // of its server
+	Definition      []byte                    // the bytes that the server sent; given by [Store.Tool] only
 }
 
 // Page asks for one page of a list. After is the key of the last row seen, as

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/uptrace/bun"
 
@@ -34,6 +35,8 @@ type DB struct {
 	engine   engine
 	log      *slog.Logger
 	lock     io.Closer // nil on Postgres
+
+	capabilities atomic.Pointer[registry.CapabilityTable]
 
 	preparing sync.Mutex
 	resolving *sql.Stmt // on SQLite, once it was asked for
@@ -69,6 +72,10 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	}
 	return d, nil
 }
+
+// SetCapabilities gives the capability table that stores go by which are made
+// from now on. Without one nothing is known of any server.
+func (d *DB) SetCapabilities(table *registry.CapabilityTable) { d.capabilities.Store(table) }
 
 // Close closes all connections and gives up the lock file. Again, it does
 // nothing.

@@ -33,6 +33,8 @@ type engine struct {
 	label string
 	// contains says whether a text contains another, whatever the case.
 	contains string
+	// pairs lists the tools o as a JSON array, with the arguments in their definitions od.
+	pairs string
 	// snapshot begins a transaction that reads one state of the database.
 	snapshot *sql.TxOptions
 }
@@ -46,6 +48,7 @@ var postgres = engine{
 	migrating: "SELECT pg_advisory_xact_lock(4861272841)", // any number that nobody else uses
 	label:     "(s.labels::json ->> ?)",
 	contains:  "strpos(lower(?), lower(?)) > 0",
+	pairs:     "json_agg(json_build_array(o.external_id, od.args))::text",
 	snapshot:  &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 }
 
@@ -54,6 +57,7 @@ var sqlite = engine{
 	horizon:  "TRUE",
 	label:    "(SELECT j.value FROM json_each(s.labels) AS j WHERE j.key = ?)",
 	contains: "instr(lower(?), lower(?)) > 0",
+	pairs:    "json_group_array(json_array(o.external_id, od.args))",
 	snapshot: &sql.TxOptions{ReadOnly: true},
 }
 

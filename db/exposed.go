@@ -29,7 +29,7 @@ SELECT s.server_id, s.name AS server_name, 'tool' AS kind, t.external_id AS name
   ` + bindingOf("b.declared_class") + ` AS declared_class, '' AS classification
 FROM mcp_servers AS s
 JOIN tools AS t ON t.tenant_id = s.tenant_id AND t.server_id = s.server_id
-WHERE s.tenant_id = ?0 AND s.server_id IN (?1) AND t.enabled AND t.available
+WHERE s.tenant_id = ?0 AND s.server_id IN (?1) AND t.enabled AND t.available AND NOT ?3
 UNION ALL
 SELECT s.server_id, s.name, 'resource', r.resource_uri, r.resource_key, '', '', r.classification
 FROM mcp_servers AS s
@@ -58,20 +58,21 @@ func (s *Store) Exposed(ctx context.Context, scope string, page Page) (items []E
 		}
 		var servers []standing
 		chosen := s.servers(q).Where("s.direction = ? AND s.state = ?", registry.DirectionExposed, registry.StateActive)
-		err = s.db.standings(q, chosen).Scan(ctx, &servers)
+		err = s.db.standings(q, chosen, s.capabilities).Scan(ctx, &servers)
 		if err != nil {
 			return err
 		}
 		var ids []string
+		models := map[string]*registry.CapabilityModel{}
 		for i := range servers {
-			if servers[i].callable(now) {
-				ids = append(ids, servers[i].Server.ServerID)
+			if id := servers[i].Server.ServerID; servers[i].callable(now) {
+				ids, models[id] = append(ids, id), servers[i].model(s.capabilities)
 			}
 		}
 		if len(ids) == 0 {
 			return nil
 		}
-		query := q.NewSelect().TableExpr("("+exposed+") AS x", s.tenant, bun.List(ids), scope).Where("x.declared_class IS NOT NULL")
+		query := q.NewSelect().TableExpr("("+exposed+") AS x", s.tenant, bun.List(ids), scope, blocked(models)).Where("x.declared_class IS NOT NULL")
 		query, err = page.after(query, false, false, "x.server_name", "x.kind", "x.item_key")
 		if err != nil {
 			return err

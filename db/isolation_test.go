@@ -63,6 +63,10 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 				return st.Resolve(ctx, []string{tool})
 			}),
 			"Capabilities": of(func(st *db.Store, id, _, _, _, _ string) (any, error) { return st.Capabilities(ctx, id, true) }),
+			"CapabilityReport": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {
+				v, tools, err := st.CapabilityReport(ctx, id)
+				return []any{v, tools}, err
+			}),
 			"Exposed": of(func(st *db.Store, _, _, _, _, _ string) (any, error) {
 				v, next, err := st.Exposed(ctx, "", db.Page{})
 				return []any{v, next}, err
@@ -73,7 +77,10 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 				return st.Definitions(ctx, []string{definition})
 			}),
 			"Connection": of(func(st *db.Store, id, _, _, _, _ string) (any, error) { return st.Connection(ctx, id, 1) }),
-			"Decisions":  of(func(st *db.Store, id, _, _, _, _ string) (any, error) { return st.Decisions(ctx, id) }),
+			"Command": of(func(st *db.Store, _, _, _, _, _ string) (any, error) { // TestACommandIsKeptUnderItsTarget looks closer
+				return st.Command(ctx, "sha256:none")
+			}),
+			"Decisions": of(func(st *db.Store, id, _, _, _, _ string) (any, error) { return st.Decisions(ctx, id) }),
 			"Audit": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {
 				v, next, err := st.Audit(ctx, db.AuditQuery{ObjectID: id})
 				return []any{v, next}, err

@@ -23,8 +23,9 @@ func (d *DB) System() *SystemStore { return &SystemStore{d} }
 type ProbeTarget struct {
 	Server     registry.Server
 	Connection registry.Connection
-	Era        string          // how it shakes hands; empty: not known yet
-	LastProbe  *registry.Probe // nil: never probed
+	Command    *registry.Command // of the transport stdio
+	Era        string            // how it shakes hands; empty: not known yet
+	LastProbe  *registry.Probe   // nil: never probed
 }
 
 // ProbePage gives the servers that are probed, active and degraded ones (R140,
@@ -40,13 +41,13 @@ func (y *SystemStore) ProbePage(ctx context.Context, after string, limit int) (t
 			return err
 		}
 		var rows []standing
-		if err := sort(y.db.standings(q, chosen), false, "s.tenant_id", "s.server_id").Scan(ctx, &rows); err != nil {
+		if err := sort(y.db.standings(q, chosen, nil), false, "s.tenant_id", "s.server_id").Scan(ctx, &rows); err != nil {
 			return err
 		}
 		rows, next = cut(page, rows, func(row *standing) cursor { return cursor{row.Server.TenantID, row.Server.ServerID} })
 		targets = make([]ProbeTarget, len(rows))
 		for i, row := range rows {
-			targets[i] = ProbeTarget{Server: row.Server, Era: row.Era, LastProbe: row.Probe}
+			targets[i] = ProbeTarget{Server: row.Server, Era: row.Era, LastProbe: row.Probe, Command: row.Command}
 			if row.Connection != nil {
 				targets[i].Connection = *row.Connection
 			}
@@ -59,7 +60,7 @@ func (y *SystemStore) ProbePage(ctx context.Context, after string, limit int) (t
 // RecordProbes records each server's window once (R141) and gives, for each
 // probe and in its place, the row that counts: that of the first who recorded
 // the window. The latest probe of a server is never replaced by an older one,
-// and no server's version moves.
+// and no server's version moves. With it goes how the server shook hands.
 func (y *SystemStore) RecordProbes(ctx context.Context, probes []registry.Probe) ([]registry.Probe, error) {
 	if len(probes) == 0 {
 		return nil, nil
@@ -73,7 +74,7 @@ func (y *SystemStore) RecordProbes(ctx context.Context, probes []registry.Probe)
 			p.Window, p.At, p.Since = micro(p.Window), micro(p.At), micro(p.Since)
 			rows[i].Probe, ids[i], windows[i] = p, p.ServerID, p.Window
 			if p.Window.After(latest[p.ServerID].ProbeWindow) {
-				latest[p.ServerID] = probeStateRow{ServerID: p.ServerID, TenantID: p.TenantID, ProbeWindow: p.Window}
+				latest[p.ServerID] = probeStateRow{ServerID: p.ServerID, TenantID: p.TenantID, ProbeWindow: p.Window, Era: p.Era}
 			}
 		}
 		// In one order, so that two who record at once do not wait in a circle.
@@ -83,6 +84,7 @@ func (y *SystemStore) RecordProbes(ctx context.Context, probes []registry.Probe)
 			return err
 		}
 		_, err := tx.NewInsert().Model(&states).On("CONFLICT (server_id) DO UPDATE").Set("probe_window = EXCLUDED.probe_window").
+			Set("era = COALESCE(NULLIF(EXCLUDED.era, ''), ps.era)").
 			Where("ps.probe_window IS NULL OR ps.probe_window < EXCLUDED.probe_window").Exec(ctx)
 		if err != nil {
 			return err

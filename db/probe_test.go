@@ -45,7 +45,7 @@ func TestOnlyActiveAndDegradedServersAreProbed(t *testing.T) {
 				if era := map[bool]string{true: "modern"}[target.Server.State == registry.StateDegraded]; target.Era != era {
 					t.Errorf("era of %s is %q, want %q", target.Server.Name, target.Era, era)
 				}
-				c := target.Connection.Target(target.Server.Transport, target.Server.Authentication)
+				c := registry.TargetOf(&target.Server, target.Connection, target.Command)
 				if c.Digest() != target.Server.TargetDigest || target.Server.ToolsDigest == "" {
 					t.Errorf("target: %+v", target)
 				}
@@ -143,6 +143,26 @@ func TestAWindowIsRecordedOnce(t *testing.T) {
 		}
 		if view, err := w.Server(ctx, servers[0].ServerID); err != nil || view.Era != "legacy" || !view.LastProbe.Window.Equal(later) {
 			t.Errorf("era %q, probe %+v: %v", view.Era, view.LastProbe, err)
+		}
+		// A probe that shook hands says how; one that did not says nothing.
+		for i, era := range []string{"", "modern", ""} {
+			probe := batch(later.Add(time.Duration(i+1)*time.Minute), "other")
+			probe[0].Era = era
+			if _, err := d.System().RecordProbes(ctx, probe); err != nil {
+				t.Fatal(err)
+			}
+			want := []string{"legacy", "modern", "modern"}[i]
+			if view, err := w.Server(ctx, probe[0].ServerID); err != nil || probe[0].ServerID == servers[0].ServerID && view.Era != want {
+				t.Errorf("era %q, want %q: %v", view.Era, want, err)
+			}
+		}
+		// How another target shakes hands is not known.
+		url := "https://elsewhere.example/mcp"
+		w.must(w.change(servers[0].ServerID, "edit", func(r *registry.Record, now time.Time) error {
+			return r.Edit(registry.Edit{URL: &url}, named("edit"), now)
+		}))
+		if view, err := w.Server(ctx, servers[0].ServerID); err != nil || view.Era != "" {
+			t.Errorf("era of another target: %q, %v", view.Era, err)
 		}
 	})
 }

@@ -25,6 +25,16 @@ func (t *tx) load(ctx context.Context, row *serverRow, c Change) (*registry.Reco
 		}
 		r.Connection = *connection
 	}
+	if r.Server.Transport == registry.TransportStdio {
+		command, err := commandOf(ctx, t, t.tenant, r.Server.TargetDigest)
+		if err != nil {
+			return nil, err
+		}
+		if command == nil {
+			return nil, registry.Errorf(registry.ReasonInternal, "the command of server %s is not kept", r.Server.ServerID)
+		}
+		r.Command = command
+	}
 	if c.Catalog == nil || !c.Catalog(&r.Server) {
 		return r, nil
 	}
@@ -134,6 +144,16 @@ func (t *tx) save(ctx context.Context, row *serverRow, r *registry.Record, c reg
 		if _, err := t.NewInsert().Model(&connectionRow{Connection: *c.Connection}).Exec(ctx); err != nil {
 			return err
 		}
+	}
+	if c.Connection != nil || c.Command != nil {
+		// How another target shakes hands is not known.
+		_, err := t.NewUpdate().Model((*probeStateRow)(nil)).Set("era = ''").Where("ps.tenant_id = ? AND ps.server_id = ?", t.tenant, row.ServerID).Exec(ctx)
+		if err != nil {
+			return err
+		}
+	}
+	if err := t.saveCommand(ctx, r.Server.TargetDigest, c.Command); err != nil {
+		return err
 	}
 	if err := t.emit(ctx, row, op, c.Events); err != nil {
 		return err

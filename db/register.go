@@ -81,7 +81,7 @@ func (t *tx) nameIsFree(ctx context.Context, name string) error {
 }
 
 func (t *tx) register(ctx context.Context, g registry.Registration, op registry.Operation, claim *Claim) (Applied, error) {
-	record, provider, connection := registry.Registered(g, op.Actor, t.now)
+	record, provider := registry.Registered(g, op.Actor, t.now)
 	changes := record.Done(t.now)
 	row := serverRow{Server: record.Server}
 	if err := row.pin(); err != nil {
@@ -90,7 +90,14 @@ func (t *tx) register(ctx context.Context, g registry.Registration, op registry.
 	if err := t.emit(ctx, &row, op, changes.Events); err != nil {
 		return Applied{}, err
 	}
-	for _, model := range []any{&providerRow{Provider: provider, Live: true}, &connectionRow{Connection: connection}, &row} {
+	models := []any{&providerRow{Provider: provider, Live: true}}
+	if changes.Connection != nil {
+		models = append(models, &connectionRow{Connection: *changes.Connection})
+	}
+	if err := t.saveCommand(ctx, row.TargetDigest, changes.Command); err != nil {
+		return Applied{}, err
+	}
+	for _, model := range append(models, &row) {
 		if _, err := t.NewInsert().Model(model).Exec(ctx); err != nil {
 			return Applied{}, err
 		}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -23,7 +24,7 @@ func (s *Store) Resolve(ctx context.Context, toolIDs []string) (map[string]*Tool
 		return nil, s.db.failure(ctx, "resolve", err)
 	}
 	for i := range rows {
-		view := rows[i].view(rows[i].Now)
+		view := rows[i].view(rows[i].Now, s.capabilities)
 		out[view.Tool.ToolID] = &view
 	}
 	return out, nil
@@ -32,12 +33,9 @@ func (s *Store) Resolve(ctx context.Context, toolIDs []string) (map[string]*Tool
 // facts runs on the pool that keeps statements prepared: it is asked before
 // every call of a tool. The clock of SQLite is this process's.
 func (s *Store) facts(ctx context.Context, toolIDs []string) ([]toolFacts, error) {
-	keys := make([]string, len(toolIDs))
-	for i, id := range toolIDs {
-		keys[i] = key(asText(id))
-	}
+	mentions := s.capabilities.Mentions()
 	now := time.Now().UTC()
-	rows, err := s.db.ask(ctx, s.tenant, keys)
+	rows, err := s.db.ask(ctx, s.tenant, keys(toolIDs), mentions.Reported, mentions.Registered, keys(mentions.Tools))
 	if err != nil {
 		return nil, err
 	}
@@ -55,19 +53,27 @@ func (s *Store) facts(ctx context.Context, toolIDs []string) ([]toolFacts, error
 }
 
 // ask sends the prepared query.
-func (d *DB) ask(ctx context.Context, tenant string, keys []string) (*sql.Rows, error) {
-	if d.engine.name == postgres.name { // whose driver keeps it prepared on each connection
-		return d.prepared.DB.QueryContext(ctx, d.resolveQuery(), tenant, keys)
+func (d *DB) ask(ctx context.Context, tenant string, lists ...[]string) (*sql.Rows, error) {
+	args := []any{tenant}
+	for _, list := range lists {
+		if d.engine.name == postgres.name {
+			args = append(args, list)
+			continue
+		}
+		text, err := json.Marshal(list)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, string(text))
 	}
-	list, err := json.Marshal(keys)
-	if err != nil {
-		return nil, err
+	if d.engine.name == postgres.name { // whose driver keeps it prepared on each connection
+		return d.prepared.DB.QueryContext(ctx, d.resolveQuery(), args...)
 	}
 	statement, err := d.resolveStatement(ctx) //nolint:sqlclosecheck // kept for all who ask
 	if err != nil {
 		return nil, err
 	}
-	return statement.QueryContext(ctx, tenant, string(list))
+	return statement.QueryContext(ctx, args...)
 }
 
 // resolveStatement prepares the query when it is asked for first: by then the
@@ -88,13 +94,15 @@ func (d *DB) resolveStatement(ctx context.Context) (*sql.Stmt, error) {
 // resolveQuery selects the facts of each tool key once: those of the live
 // server, else of the latest one. Ids of servers order them by time.
 func (d *DB) resolveQuery() string {
-	now, keys := "clock_timestamp()", "t.tool_key = ANY($2)"
+	now, in := "clock_timestamp()", " = ANY($%d::text[])"
 	if d.engine.name == sqlite.name {
-		now, keys = "NULL", "t.tool_key IN (SELECT value FROM json_each($2))"
+		now, in = "NULL", " IN (SELECT value FROM json_each($%d))"
 	}
+	among := func(column string, n int) string { return column + fmt.Sprintf(in, n) }
+	offered := d.engine.offeredOf(among("s.server_name", 3), among("s.name", 4), among("o.external_key", 5))
 	//nolint:unqueryvet // the outer query names the columns
 	tools := `(SELECT t.*, row_number() OVER (PARTITION BY t.tool_key ORDER BY t.live DESC, t.server_id DESC) AS place
-FROM tools AS t WHERE t.tenant_id = $1 AND ` + keys + `) AS t`
-	return "SELECT " + toolColumns(d.prepared) + ", " + now + " AS now FROM " +
+FROM tools AS t WHERE t.tenant_id = $1 AND ` + among("t.tool_key", 2) + `) AS t`
+	return "SELECT " + toolColumns(d.prepared) + ", " + offered + ", " + now + " AS now FROM " +
 		strings.Replace(toolTables, "tools AS t", tools, 1) + " WHERE t.place = 1"
 }

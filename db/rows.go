@@ -31,6 +31,14 @@ type (
 		registry.Connection
 	}
 
+	commandRow struct {
+		bun.BaseModel `bun:"table:commands,alias:k"`
+		TenantID      string `bun:"tenant_id,pk"`
+		Target        string `bun:"target_digest,pk"`
+		registry.Command
+		CreatedAt time.Time `bun:"created_at"`
+	}
+
 	toolRow struct {
 		bun.BaseModel `bun:"table:tools,alias:t"`
 		registry.Tool

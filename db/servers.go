@@ -54,7 +54,7 @@ func (s *Store) server(ctx context.Context, q bun.IDB, idOrName string) (ServerV
 		OrderExpr("CASE WHEN s.server_id = ? THEN 0 WHEN s.state <> ? THEN 1 ELSE 2 END, s.server_id DESC", idOrName, registry.StateRetired).
 		Limit(1)
 	var row standing
-	err := s.db.standings(q, chosen).Scan(ctx, &row)
+	err := s.db.standings(q, chosen, s.capabilities).Scan(ctx, &row)
 	if errors.Is(err, sql.ErrNoRows) {
 		return ServerView{}, serverNotFound()
 	}
@@ -93,7 +93,7 @@ func (s *Store) Servers(ctx context.Context, query ServerQuery) (views []ServerV
 			return err
 		}
 		var rows []standing
-		if err := sort(s.db.standings(q, chosen), query.Order.Desc, order.sql, "s.server_id").Scan(ctx, &rows); err != nil {
+		if err := sort(s.db.standings(q, chosen, s.capabilities), query.Order.Desc, order.sql, "s.server_id").Scan(ctx, &rows); err != nil {
 			return err
 		}
 		rows, next = cut(query.Page, rows, func(row *standing) cursor {
@@ -133,16 +133,18 @@ func (s *Store) views(ctx context.Context, q bun.IDB, rows []standing) ([]Server
 		return nil, err
 	}
 	ids := make([]string, len(rows))
+	models := make(map[string]*registry.CapabilityModel, len(rows))
 	for i := range rows {
 		ids[i] = rows[i].Server.ServerID
+		models[ids[i]] = rows[i].model(s.capabilities)
 	}
-	counts, err := s.counts(ctx, q, ids)
+	counts, err := s.counts(ctx, q, ids, models)
 	if err != nil {
 		return nil, err
 	}
 	views := make([]ServerView, len(rows))
 	for i := range rows {
-		views[i] = rows[i].view(counts[ids[i]])
+		views[i] = rows[i].view(counts[ids[i]], models[ids[i]])
 		if !rows[i].callable(now) {
 			views[i].Counts.Callable = 0
 		}
@@ -159,7 +161,7 @@ func (st *standing) callable(now time.Time) bool {
 	return denial != nil && denial.Reason == registry.ReasonToolUnbound
 }
 
-func (s *Store) counts(ctx context.Context, q bun.IDB, ids []string) (map[string]Counts, error) {
+func (s *Store) counts(ctx context.Context, q bun.IDB, ids []string, models map[string]*registry.CapabilityModel) (map[string]Counts, error) {
 	var rows []struct {
 		ServerID string `bun:"server_id"`
 		Counts
@@ -168,13 +170,13 @@ func (s *Store) counts(ctx context.Context, q bun.IDB, ids []string) (map[string
   sum(CASE WHEN available THEN 1 ELSE 0 END) AS available,
   sum(CASE WHEN enabled THEN 1 ELSE 0 END) AS enabled,
   sum(bound) AS bound,
-  sum(CASE WHEN enabled AND available THEN bound ELSE 0 END) AS callable
+  sum(CASE WHEN enabled AND available AND NOT blocked THEN bound ELSE 0 END) AS callable
 FROM (
-  SELECT t.server_id, t.available, t.enabled, COALESCE(`+bindingOf("1")+`, 0) AS bound
+  SELECT t.server_id, t.available, t.enabled, ? AS blocked, COALESCE(`+bindingOf("1")+`, 0) AS bound
   FROM tools AS t JOIN mcp_servers AS s ON s.server_id = t.server_id AND s.tenant_id = t.tenant_id
   WHERE t.tenant_id = ? AND t.server_id IN (?)
 ) AS tools
-GROUP BY server_id`, s.tenant, bun.List(ids)).Scan(ctx, &rows)
+GROUP BY server_id`, blocked(models), s.tenant, bun.List(ids)).Scan(ctx, &rows)
 	if err != nil {
 		return nil, err
 	}

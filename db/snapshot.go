@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -47,6 +48,7 @@ type definitionRow struct {
 	TenantID      string `bun:"tenant_id,pk"`
 	Digest        string `bun:"digest,pk"`
 	Raw           []byte `bun:"raw"`
+	Args          string `bun:"args"` // of a tool, as a JSON array
 }
 
 // bulkBytes bounds the definitions of one statement, in bytes before quoting.
@@ -84,7 +86,7 @@ func (s *Store) SaveSnapshot(ctx context.Context, snap *registry.Snapshot) error
 	})
 }
 
-// saveDefinitions adds those that are not there. Sorted, so that two who save
+// saveDefinitions adds those that are not there whole. Sorted, so that two who save
 // the same do not wait for each other in a circle.
 func (t *tx) saveDefinitions(ctx context.Context, items []registry.Item) error {
 	raw := make(map[string][]byte, len(items))
@@ -99,7 +101,7 @@ func (t *tx) saveDefinitions(ctx context.Context, items []registry.Item) error {
 	for chunk := range slices.Chunk(digests, bulkRows) {
 		var known []string
 		err := t.NewSelect().TableExpr("definitions").Column("digest").
-			Where("tenant_id = ? AND digest IN (?)", t.tenant, bun.List(chunk)).Scan(ctx, &known)
+			Where("tenant_id = ? AND digest IN (?) AND args IS NOT NULL", t.tenant, bun.List(chunk)).Scan(ctx, &known)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
@@ -113,21 +115,29 @@ func (t *tx) saveDefinitions(ctx context.Context, items []registry.Item) error {
 			if there[digest] {
 				continue
 			}
-			rows = append(rows, definitionRow{TenantID: t.tenant, Digest: digest, Raw: raw[digest]})
+			args, err := json.Marshal(registry.ToolArgs(raw[digest]))
+			if err != nil {
+				return err
+			}
+			rows = append(rows, definitionRow{TenantID: t.tenant, Digest: digest, Raw: raw[digest], Args: string(args)})
 			if size += len(raw[digest]); size < bulkBytes {
 				continue
 			}
-			if err := insert(ctx, t, rows, "CONFLICT DO NOTHING"); err != nil {
+			if err := insert(ctx, t, rows, definitionsKept); err != nil {
 				return err
 			}
 			rows, size = nil, 0
 		}
-		if err := insert(ctx, t, rows, "CONFLICT DO NOTHING"); err != nil {
+		if err := insert(ctx, t, rows, definitionsKept); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// definitionsKept leaves the bytes of definitions that are there, and adds the
+// arguments to those that were saved before anybody looked for them.
+const definitionsKept = "CONFLICT (tenant_id, digest) DO UPDATE SET args = EXCLUDED.args"
 
 // Snapshot gives a snapshot by its digest, without the bytes of its items,
 // which [Store.Definitions] has. The error is nothing_discovered when the

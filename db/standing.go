@@ -13,28 +13,33 @@ import (
 type standing struct {
 	Server          registry.Server      `bun:"embed:s_"`
 	Connection      *registry.Connection `bun:"embed:c_"` // nil for stdio
+	Command         *registry.Command    `bun:"embed:k_"` // nil but for stdio
 	Probe           *registry.Probe      `bun:"embed:pr_"`
 	ProviderEnabled bool                 `bun:"provider_enabled"`
 	Era             string               `bun:"era"`
+	Offered         string               `bun:"offered"` // see offeredOf; empty: nothing that the capability table asks for
 }
 
 // standingOf joins mcp_servers AS s to what stands beside a server.
 const standingOf = `
 JOIN providers AS p ON p.tenant_id = s.tenant_id AND p.provider_id = s.provider_id
 LEFT JOIN connections AS c ON c.tenant_id = s.tenant_id AND c.name = s.connection_name AND c.version = s.connection_version
+LEFT JOIN commands AS k ON k.tenant_id = s.tenant_id AND k.target_digest = s.target_digest
 LEFT JOIN server_probe_state AS ps ON ps.server_id = s.server_id
 LEFT JOIN probes AS pr ON pr.server_id = ps.server_id AND pr.probe_window = ps.probe_window`
 
 // standings joins the rows of mcp_servers that were chosen to what stands
 // beside them. They are chosen first, so that no more of them are joined.
-func (d *DB) standings(q bun.IDB, chosen *bun.SelectQuery) *bun.SelectQuery {
-	return q.NewSelect().ColumnExpr(standingColumns(d.reader)).TableExpr("(?) AS s "+standingOf, chosen)
+func (d *DB) standings(q bun.IDB, chosen *bun.SelectQuery, table *registry.CapabilityTable) *bun.SelectQuery {
+	query := q.NewSelect().ColumnExpr(standingColumns(d.reader)).TableExpr("(?) AS s "+standingOf, chosen)
+	return d.offeredColumn(query, table)
 }
 
-// standingColumns lists the columns of standing.
+// standingColumns lists the columns of standing, but for what the server offers.
 func standingColumns(db *bun.DB) string {
 	return strings.Join([]string{
-		columns[registry.Server](db, "s"), columns[registry.Connection](db, "c"), columns[registry.Probe](db, "pr"),
+		columns[registry.Server](db, "s"), columns[registry.Connection](db, "c"), columns[registry.Command](db, "k"),
+		columns[registry.Probe](db, "pr"),
 		"p.enabled AS provider_enabled", "COALESCE(ps.era, '') AS era",
 	}, ", ")
 }
@@ -63,8 +68,11 @@ WHERE b.tenant_id = t.tenant_id AND b.server_id = t.server_id AND b.tool_name = 
   AND b.behaviour_digest = t.behaviour_digest AND b.target_digest = s.target_digest)`
 }
 
-func (st *standing) view(counts Counts) ServerView {
-	v := ServerView{Server: st.Server, LastProbe: st.Probe, Era: st.Era, ProviderEnabled: st.ProviderEnabled, Counts: counts}
+func (st *standing) view(counts Counts, model *registry.CapabilityModel) ServerView {
+	v := ServerView{
+		Server: st.Server, LastProbe: st.Probe, Era: st.Era, ProviderEnabled: st.ProviderEnabled, Counts: counts, Command: st.Command,
+		Model: model,
+	}
 	if st.Connection != nil {
 		v.Connection = *st.Connection
 	}

@@ -10,13 +10,16 @@ import (
 
 // Store is the database as one tenant sees it.
 type Store struct {
-	db     *DB
-	tenant string
+	db           *DB
+	tenant       string
+	capabilities *registry.CapabilityTable
 }
 
 // Tenant gives the rows of one tenant. With a name that no tenant can have,
 // every method fails.
-func (d *DB) Tenant(tenant string) *Store { return &Store{db: d, tenant: tenant} }
+func (d *DB) Tenant(tenant string) *Store {
+	return &Store{db: d, tenant: tenant, capabilities: d.capabilities.Load()}
+}
 
 // Tenant is whose rows these are.
 func (s *Store) Tenant() string { return s.tenant }

@@ -57,22 +57,25 @@ const toolTables = `tools AS t
 JOIN mcp_servers AS s ON s.server_id = t.server_id AND s.tenant_id = t.tenant_id` + standingOf + `
 LEFT JOIN mcp_tool_bindings AS b ON b.tenant_id = t.tenant_id AND b.server_id = t.server_id AND b.tool_name = t.external_key`
 
-// toolColumns lists the columns of toolFacts, but for the time.
+// toolColumns lists the columns of toolFacts, but for the time and what the
+// server offers.
 func toolColumns(db *bun.DB) string {
 	return standingColumns(db) + ", " + columns[registry.Tool](db, "t") + ", " + columns[registry.ToolBinding](db, "b") +
 		", t.tool_key, t.external_key"
 }
 
 // view judges the tool as of a time.
-func (f *toolFacts) view(now time.Time) ToolView {
+func (f *toolFacts) view(now time.Time, table *registry.CapabilityTable) ToolView {
 	v := ToolView{
 		Tool: f.Tool, Binding: f.Binding, Server: f.Server, ProviderEnabled: f.ProviderEnabled, LastProbe: f.Probe,
+		Command: f.Command, Model: f.model(table),
 	}
 	if f.Connection != nil {
 		v.Connection = *f.Connection
 	}
 	v.Denial = registry.Resolve(registry.ResolveFacts{
-		Tool: &v.Tool, Server: &v.Server, ProviderEnabled: v.ProviderEnabled, Binding: v.Binding, Now: now,
+		Tool: &v.Tool, Server: &v.Server, ProviderEnabled: v.ProviderEnabled, Binding: v.Binding, Capabilities: v.Model,
+		Now: now,
 	})
 	return v
 }
@@ -103,6 +106,7 @@ func (s *Store) Tools(ctx context.Context, query ToolQuery) (views []ToolView, n
 			return err
 		}
 		page := q.NewSelect().ColumnExpr(toolColumns(s.db.reader)).TableExpr(strings.Replace(toolTables, "tools AS t", "(?) AS t", 1), chosen)
+		page = s.db.offeredColumn(page, s.capabilities)
 		var rows []toolFacts
 		if err := sort(page, query.Order.Desc, order.sql, "t.server_id", "t.external_key").Scan(ctx, &rows); err != nil {
 			return err
@@ -120,7 +124,7 @@ func (s *Store) Tools(ctx context.Context, query ToolQuery) (views []ToolView, n
 		}
 		views = make([]ToolView, len(rows))
 		for i := range rows {
-			views[i] = rows[i].view(now)
+			views[i] = rows[i].view(now, s.capabilities)
 		}
 		return nil
 	})

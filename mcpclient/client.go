@@ -122,6 +122,7 @@ type visit struct {
 	self    *mcp.Implementation
 	agent   string
 	diary   *diary
+	pulse   *pulse
 	listed  bool   // the tools list was read
 	leave   func() // gives back what the visit holds
 }
@@ -135,6 +136,7 @@ func (c *Client) visit(ctx context.Context, target registry.Target, progress fun
 		self:   &mcp.Implementation{Name: name, Version: version},
 		agent:  name + "/" + version,
 		diary:  newDiary(progress),
+		pulse:  newPulse(),
 		leave:  func() {},
 	}
 	switch {
@@ -178,12 +180,14 @@ func (c *Client) prepare(ctx context.Context, v *visit) error {
 // client gives an HTTP client for the target, with connections and a total of
 // bytes of its own, and a limit on one response.
 func (v *visit) client(responseBytes int64) *http.Client {
-	return v.guard.Client(outbound.ClientOptions{
+	client := v.guard.Client(outbound.ClientOptions{
 		DialAddress:    v.target.DialAddress,
 		ConnectTimeout: min(v.limits.Connect, 5*time.Second),
 		ResponseBytes:  responseBytes,
 		TotalBytes:     v.limits.TotalBytes,
 	})
+	client.Transport = &heard{base: client.Transport, pulse: v.pulse}
+	return client
 }
 
 // meet shakes hands, reads the lists and says goodbye. The surface is good only
@@ -193,15 +197,33 @@ func (v *visit) meet(ctx context.Context, era string, all bool) (registry.Surfac
 	if fault != nil {
 		return registry.Surface{}, v.verdict(ctx, fault)
 	}
-	defer s.close()
+	defer func() { s.close() }()
 	v.diary.met(s.surface.ProtocolVersion, s.era)
 	lists, cancel := context.WithTimeout(ctx, v.limits.Lists)
 	defer cancel()
-	if fault := v.readLists(lists, s, all); fault != nil {
+	fault = v.readLists(lists, s, all)
+	if fault != nil && s.lost != nil && s.lost() {
+		s, fault = v.again(lists, s, all, fault)
+	}
+	if fault != nil {
 		return s.surface, v.verdict(ctx, fault)
 	}
 	v.diary.end()
 	return s.surface, nil
+}
+
+// again shakes hands once more with a server that has forgotten the session,
+// as it does when it is restarted, and reads the lists from the start. It all
+// has to fit into the time of the lists.
+func (v *visit) again(ctx context.Context, lost *session, all bool, why *registry.Error) (*session, *registry.Error) {
+	s, fault := v.handshake(ctx, lost.era)
+	if fault != nil {
+		return lost, why
+	}
+	lost.close()
+	v.listed = false
+	v.diary.met(s.surface.ProtocolVersion, s.era)
+	return s, v.readLists(ctx, s, all)
 }
 
 // verdict is the error that leaves the room: the caller's own end comes before
@@ -211,5 +233,5 @@ func (v *visit) verdict(ctx context.Context, fault *registry.Error) error {
 	if ctx.Err() != nil {
 		return registry.Errorf(registry.ReasonDeadline, "the call was stopped before the server had answered: %w", ctx.Err())
 	}
-	return fault
+	return advise(fault)
 }

@@ -3,6 +3,7 @@ package mcpclient
 import (
 	"cmp"
 	"context"
+	"errors"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"countersign/outbound"
 	"countersign/registry"
+	"countersign/secrets"
 )
 
 // Command is a server that is started as a process and spoken to over its
@@ -23,8 +25,18 @@ type Command struct {
 	// Env is the whole environment, as NAME=value, with secrets resolved. Nothing
 	// of our own environment is added.
 	Env []string
-	// Sandbox is how the process is kept from the machine.
-	Sandbox Sandbox
+	// Mask is of all secrets in Env. Whatever the process sends is masked before
+	// anything else reads it. So a server that puts a secret into a cursor does not
+	// get it back, and its list fails.
+	Mask *secrets.Mask
+	// Sandbox is how the process is kept from the machine; bubblewrap when empty:
+	// namespaces of its own (processes, network, users, mounts), the machine's files
+	// read-only, an empty /tmp. Whatever is started ends with the process in either
+	// case, but without a sandbox it could kill what sees to that.
+	Sandbox registry.Sandbox
+	// Image is the directory that is the root of the sandbox, read-only; the
+	// machine's when empty. It has the directories /dev, /proc and /tmp.
+	Image string
 	// Network gives the sandbox the machine's network. Without a sandbox the
 	// process has it anyway.
 	Network bool
@@ -33,20 +45,6 @@ type Command struct {
 	// on a busy machine.
 	Start time.Duration
 }
-
-// Sandbox is how a process is kept from the machine.
-type Sandbox string
-
-// The sandboxes.
-const (
-	// SandboxBubblewrap, the default: namespaces of its own (processes, network,
-	// users, mounts), the machine's files read-only, an empty /tmp. Whatever the
-	// server starts ends with it.
-	SandboxBubblewrap Sandbox = ""
-	// SandboxNone: only a process group of its own. What leaves that group is not
-	// ended with the server.
-	SandboxNone Sandbox = "none"
-)
 
 // Bounds of a process.
 const (
@@ -70,16 +68,21 @@ func (c *Command) check() *registry.Error {
 		return wrong("it is empty")
 	}
 	if !filepath.IsAbs(c.Argv[0]) {
-		return wrong("%q is no absolute path", outbound.Excerpt(c.Argv[0], excerptBytes))
+		return wrong("%q is no absolute path", outbound.Excerpt(c.Mask.String(c.Argv[0]), excerptBytes))
 	}
 	if c.Dir != "" && !filepath.IsAbs(c.Dir) {
 		return wrong("its directory is no absolute path")
 	}
-	if c.Sandbox != SandboxBubblewrap && c.Sandbox != SandboxNone {
+	switch {
+	case c.Sandbox != "" && c.Sandbox != registry.SandboxBubblewrap && c.Sandbox != registry.SandboxNone:
 		return wrong("there is no sandbox %q", outbound.Excerpt(string(c.Sandbox), excerptBytes))
+	case c.Image != "" && !filepath.IsAbs(c.Image):
+		return wrong("its image is no absolute path")
+	case c.Image != "" && c.Sandbox == registry.SandboxNone:
+		return wrong("an image needs a sandbox")
 	}
 	size := 0
-	for _, arg := range append(append([]string{c.Dir}, c.Argv...), c.Env...) {
+	for _, arg := range append(append([]string{c.Dir, c.Image}, c.Argv...), c.Env...) {
 		if strings.ContainsRune(arg, 0) {
 			return wrong("a NUL character is in it")
 		}
@@ -96,10 +99,13 @@ func (c *Command) check() *registry.Error {
 	return nil
 }
 
+// dir is the working directory.
+func (c *Command) dir() string { return cmp.Or(c.Dir, "/") }
+
 // where says for people how the process runs.
 func (c *Command) where() string {
 	switch {
-	case c.Sandbox == SandboxNone:
+	case c.Sandbox == registry.SandboxNone:
 		return "without a sandbox"
 	case c.Network:
 		return "in a sandbox with network"
@@ -120,14 +126,19 @@ func (c *Client) slot(ctx context.Context) (release func(), err error) {
 
 // tryProcess makes one handshake with a process of its own.
 func (v *visit) tryProcess(ctx, parent context.Context, a attempt) (*session, *failure) {
-	done := v.diary.step("start", 0)
-	p, fault := start(v.command, v.limits)
+	done, began := v.diary.step("start", 0), time.Now()
+	p, fault := start(ctx, v.command, v.limits)
 	if fault != nil {
+		late := fault.Reason == registry.ReasonTimeout
+		if late {
+			fault.With("limit_seconds", seconds(v.allowed(parent, a)))
+		}
 		done(0, 0, fault)
-		return nil, &failure{fault: fault, final: true}
+		return nil, &failure{fault: fault, final: !late, late: late}
 	}
-	v.diary.add(Step{Name: "start", OK: true, Detail: v.command.where()})
+	v.diary.add(Step{Name: "start", OK: true, Detail: v.command.where(), Duration: time.Since(began)})
 	life, end := context.WithCancel(context.WithoutCancel(parent))
+	p.hear(v.pulse)
 	d := v.duplex(life, a.era, p.send)
 	go d.read(p.next) //nolint:contextcheck // the conversation has its life
 	leave := func(patient bool) {
@@ -145,9 +156,9 @@ func (v *visit) tryProcess(ctx, parent context.Context, a attempt) (*session, *f
 	if f != nil {
 		f.fault = p.explain(f.fault)
 		if f.late {
-			f.fault.With("limit_seconds", seconds(v.allowed(parent, a)))
+			f.fault = v.pulse.late(ctx, f.fault, v.allowed(parent, a))
 		}
-		f.final = f.final || f.fault.Reason == registry.ReasonSandboxUnavailable || f.fault.Reason == registry.ReasonTooLarge
+		f.final = f.final || f.fault.Reason == registry.ReasonSandboxUnavailable || f.fault.Reason == registry.ReasonTooLarge || errors.Is(f.fault, errSecretOutsideText)
 		leave(false)
 		done(0, 0, f.fault)
 		return nil, f
@@ -172,6 +183,10 @@ func (v *visit) tryProcess(ctx, parent context.Context, a attempt) (*session, *f
 		close: func() { leave(true) },
 	}, nil
 }
+
+// errSecretOutsideText says that a message was one only as long as it was not
+// masked. Every further one of the process will be like that.
+var errSecretOutsideText = errors.New("one of the secrets stands elsewhere than in a text")
 
 // isMessage says whether a line is JSON-RPC 2.0. Everything else on standard
 // output (banners, logs, also in JSON) is noise.

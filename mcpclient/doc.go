@@ -30,7 +30,7 @@
 //
 // A server may also be a process ([Command]), spoken to over its standard input
 // and output. It gets no environment but its own, runs in a sandbox, by
-// bubblewrap, and in a process group, and is ended with all that it started, be
+// bubblewrap, and under a supervisor, which ends it with all that it started, be
 // it that the call is over, its time is over, or this program dies. Each
 // handshake has a process of its own, since some servers end on a first message
 // that they do not know. Lines that are no JSON-RPC 2.0 are counted and kept out;
@@ -41,20 +41,23 @@
 // No redirect is followed, no GET stream of streamable HTTP is opened, no
 // credential is invented, nothing that a server names (icons, schemas) is
 // fetched, but for one thing: what a server that wants credentials says about
-// itself (RFC 9728), at its own origin, without credentials. Every call ends
-// within its limits; when it returns, its goroutines, connections and processes
-// are gone and the server was told that its session is over.
+// itself (RFC 9728), at its own origin, without credentials. A session that a
+// server forgets (404) is begun again, once, within the time of the lists. Every
+// call ends within its limits; when it returns, its goroutines, connections and
+// processes are gone and the server was told that its session is over.
 //
 // # Errors
 //
 // Errors are [registry.Error]. The fact "phase" says how far it came: dns,
-// connect, tls, handshake or lists; "list" and "page" say which page. In the
-// phase of lists whatever kept a list away is list_failed, with the fact
-// "cause", except for reasons that call for something else: auth_required,
-// forbidden, rate_limited, blocked_address, too_large, too_many, cursor_loop,
-// malformed_list. What a process tells of itself are the facts "exit_code",
-// "signal", "stderr" (its last 4 KiB, escaped), "noise_lines" and "noise". Secrets
-// that it got and prints are in there; whoever resolved them masks them.
+// connect, tls, handshake or lists; "list" and "page" say which page. A server
+// whose time ran out is slow when something came in the second half of it, else
+// it is a timeout; "limit_seconds" is what it had. In the phase of lists whatever
+// kept a list away is list_failed, with the fact "cause", except for reasons that
+// call for something else: auth_required, forbidden, rate_limited,
+// blocked_address, too_large, too_many, cursor_loop, malformed_list. What a process tells of itself are the facts "exit_code",
+// "signal", "stderr" (its last 4 KiB, escaped), "noise_lines" and "noise". Whatever
+// a process sends, on either output, is masked ([Command.Mask]) before anything else
+// reads it, so no surface, report or error holds a secret that it got and prints.
 // Otherwise, text of a server appears only as an escaped excerpt of at
 // most 200 bytes. The end of the caller's own context is deadline_exceeded.
 package mcpclient

@@ -30,8 +30,20 @@ type failure struct {
 	fault   *registry.Error
 	final   bool // the other handshake would meet the same
 	unknown bool // the server answers, and does not know this handshake
+	refused bool // the server answers by an error, as one that does not know it may do
 	late    bool // no answer within the attempt's own time
 	older   bool // the endpoint takes no such POST, so it may be one of HTTP+SSE
+}
+
+// doubt says how likely it is that the server does not speak this era at all.
+func (f *failure) doubt() int {
+	switch {
+	case f.unknown:
+		return 2
+	case f.refused:
+		return 1
+	}
+	return 0
 }
 
 // attempt is one handshake to try, and for how long; 0 is all that is left.
@@ -99,7 +111,7 @@ func (v *visit) handshake(parent context.Context, known string) (*session, *regi
 		}
 	}
 	fault := last.fault
-	if last.unknown && !last.final && !first.unknown {
+	if !last.final && last.doubt() > first.doubt() {
 		fault = first.fault // it speaks the other era, and there it failed
 	}
 	return nil, atHandshake(fault)
@@ -183,7 +195,7 @@ func (v *visit) failed(ctx context.Context, r *reply, era string, allowed time.D
 		_, fault := r.answer()
 		return &failure{fault: fault, late: true}
 	case ctx.Err() != nil:
-		return &failure{fault: timeout(r, allowed), late: true}
+		return &failure{fault: v.pulse.late(ctx, timeout(r, allowed), allowed), late: true}
 	case r == nil:
 		return &failure{fault: registry.Errorf(registry.ReasonProtocolError, "the handshake could not be made"), final: true}
 	case r.status == 0:
@@ -239,6 +251,7 @@ func (v *visit) refused(f *rpcFault, era string) *failure {
 		fault:   rpcError(registry.ReasonProtocolError, "the handshake is refused", f),
 		final:   f.Code == codeHeaderMismatch,
 		unknown: f.Code == codeMethodNotFound,
+		refused: era == EraModern && f.Code != codeHeaderMismatch, // whatever the code: servers disagree
 	}
 }
 
@@ -284,16 +297,13 @@ func unsupported(offers []string) *registry.Error {
 
 // timeout words a handshake that was not complete when its time was over.
 func timeout(r *reply, budget time.Duration) *registry.Error {
-	var fault *registry.Error
 	switch {
 	case r == nil || !r.connected:
-		fault = registry.Errorf(registry.ReasonTimeout, "no connection to the server within %s", budget).With("phase", "connect")
+		return registry.Errorf(registry.ReasonTimeout, "no connection to the server within %s", budget).With("phase", "connect")
 	case r.status == 0:
-		fault = registry.Errorf(registry.ReasonTimeout, "the server did not answer the handshake within %s", budget)
-	default:
-		fault = r.facts(registry.Errorf(registry.ReasonTimeout, "the server began to answer the handshake and did not finish within %s", budget))
+		return registry.Errorf(registry.ReasonTimeout, "the server did not answer the handshake within %s", budget)
 	}
-	return fault.With("limit_seconds", seconds(budget))
+	return r.facts(registry.Errorf(registry.ReasonTimeout, "the server began to answer the handshake and did not go on within %s", budget))
 }
 
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }

@@ -232,12 +232,15 @@ func (v *visit) atLists(ctx context.Context, fault *registry.Error, l list, page
 		registry.ReasonTooLarge, registry.ReasonTooMany, registry.ReasonCursorLoop, registry.ReasonMalformedList, registry.ReasonListFailed:
 	default:
 		cause, message := fault.Reason, fault.Message
-		if ctx.Err() != nil {
-			cause, message = registry.ReasonTimeout, "it was not complete within "+v.limits.Lists.String()
+		if ctx.Err() != nil && fault.Reason == registry.ReasonTimeout {
+			late := registry.Errorf(registry.ReasonTimeout, "it was not complete within %s", v.limits.Lists)
+			late.Facts = fault.Facts
+			fault = v.pulse.late(ctx, late, v.limits.Lists)
+			cause, message = fault.Reason, fault.Message
 		}
-		facts := slices.DeleteFunc(fault.Facts, func(d registry.Detail) bool { return d.Key == "phase" })
+		facts, next := slices.DeleteFunc(fault.Facts, func(d registry.Detail) bool { return d.Key == "phase" }), fault.Next
 		fault = registry.Errorf(registry.ReasonListFailed, "the handshake is fine, but %s is not to be had: %s", l.method, strings.TrimSuffix(message, "."))
-		fault.Facts = facts
+		fault.Facts, fault.Next = facts, next
 		fault.With("cause", string(cause))
 	}
 	return fault.With("phase", "lists").With("list", l.method).With("page", strconv.Itoa(page))

@@ -85,6 +85,22 @@ func peer(t *testing.T, behaviour string) (mcpclient.Command, string) {
 	return mcpclient.Command{Argv: []string{path, "peer", behaviour, mark}, Start: patience}, mark
 }
 
+// staticImage makes a root with one program in it that needs nothing else.
+func staticImage(t *testing.T) string {
+	t.Helper()
+	image := t.TempDir()
+	for _, dir := range []string{"data", "dev", "proc", "tmp"} {
+		if err := os.Mkdir(filepath.Join(image, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	build := exec.Command("go", "build", "-o", filepath.Join(image, "server"), "./testdata/image")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return image
+}
+
 func shell(script string) mcpclient.Command {
 	return mcpclient.Command{Argv: []string{"/bin/sh", "-c", script}, Start: patience}
 }
@@ -179,9 +195,10 @@ func behave(behaviour, mark string) {
 	case "host", "host without a sandbox": // runs a client of its own, which starts a peer that never answers
 		command := mcpclient.Command{Argv: []string{os.Args[0], "peer", "double fork and never", mark}}
 		if behaviour == "host without a sandbox" {
-			command.Argv[2], command.Sandbox = "never", mcpclient.SandboxNone
+			command.Sandbox = registry.SandboxNone
 		}
 		c := starter(command, nil)
+		say("starting")
 		_, _, _ = c.Discover(context.Background(), overStdio, "", nil)
 		return
 	case "double fork and never":

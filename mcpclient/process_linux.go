@@ -4,15 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
-	"math"
 	"os"
-	"os/exec"
-	"runtime"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -20,37 +15,38 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"countersign/mcpclient/internal/supervisor"
 	"countersign/outbound"
 	"countersign/registry"
+	"countersign/secrets"
 )
 
 // How long a process may take: to end after its standard input ended, to end
-// after SIGTERM (both only after a good session), to be gone after SIGKILL; and
-// how long the sandbox may take to say who is in it.
+// after SIGTERM (both only after a good session), and to be gone with all that it
+// started after SIGKILL.
 const (
-	graceEOF   = 2 * time.Second
-	graceTerm  = 2 * time.Second
-	hastyTerm  = 500 * time.Millisecond
-	graceKill  = 5 * time.Second
-	graceInner = 10 * time.Second
+	graceEOF  = 2 * time.Second
+	graceTerm = 2 * time.Second
+	hastyTerm = 500 * time.Millisecond
+	graceKill = 5 * time.Second
 )
 
 // process is a running server with its three pipes.
 type process struct {
-	command *Command
-	limits  registry.Limits
-	pid     int // also of its group; reaped when ended is closed
-	inner   int // in the sandbox: its first process, which takes all others with it; else 0
+	command    *Command
+	limits     registry.Limits
+	supervised *supervisor.Process
 
 	stdin   *os.File
 	stdout  *os.File
 	stderr  *os.File
 	lines   *bufio.Reader
-	read    int64 // of standard output
+	pulse   *pulse // of standard output, without noise
+	read    int64  // of standard output
 	writing sync.Mutex
 
 	stopping atomic.Bool
-	ended    chan struct{}
+	ended    chan struct{}      // it is gone with all that it started
 	byItself bool               // it ended before we asked it to; after ended
 	state    syscall.WaitStatus // after ended
 
@@ -59,101 +55,102 @@ type process struct {
 	noise    noise
 }
 
-// start starts a process.
-//
-// The thread that starts it is the one whose death kills it (PR_SET_PDEATHSIG is
-// about threads), so a goroutine locks a thread and stays until the process is
-// reaped.
-func start(command *Command, limits registry.Limits) (*process, *registry.Error) {
-	keepDescriptors()
+// start starts a process, and waits until its program, or the sandbox's, runs.
+func start(ctx context.Context, command *Command, limits registry.Limits) (*process, *registry.Error) {
 	ours, theirs, err := pipes()
 	if err != nil {
 		return nil, registry.Errorf(registry.ReasonInternal, "no pipes for the server's process: %w", err)
 	}
 	defer closeAll(theirs)
-	path, argv, env := command.Argv[0], command.Argv, command.Env
-	dir := command.Dir
-	if dir == "" {
-		dir = "/"
-	}
-	files := theirs
-	var innerRead *os.File
-	if command.Sandbox != SandboxNone {
-		wrapped, fault := bubblewrap(command, dir)
-		if fault != nil {
-			closeAll(ours)
-			return nil, fault
-		}
-		defer closeAll(wrapped.files)
-		path, argv, env, dir = wrapped.path, wrapped.argv, nil, "/"
-		files, innerRead = append(files, wrapped.files...), wrapped.inner
-		defer func() { _ = innerRead.Close() }()
-	}
-	p := &process{
-		command: command, limits: limits, ended: make(chan struct{}), tailDone: make(chan struct{}),
-		stdin: ours[0], stdout: ours[1], stderr: ours[2], lines: bufio.NewReaderSize(ours[1], 64<<10),
-	}
-	started := make(chan error, 1)
-	go p.own(path, argv, &os.ProcAttr{
-		Dir: dir, Env: append([]string{}, env...), Files: files, // nil would be our environment
-		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
-	}, started)
-	if err := <-started; err != nil {
+	supervised, fault := supervise(command, theirs)
+	if fault != nil {
 		closeAll(ours)
-		return nil, registry.Errorf(registry.ReasonUnreachable, "the server's process cannot be started: %s", startFault(err)).
-			With("phase", "start").With("program", outbound.Excerpt(command.Argv[0], urlBytes))
+		return nil, fault
 	}
-	closeAll(files) // else their end is never seen; closing twice does no harm
+	closeAll(theirs) // else their end is never seen; closing twice does no harm
+	p := &process{
+		command: command, limits: limits, supervised: supervised, ended: make(chan struct{}), tailDone: make(chan struct{}),
+		stdin: ours[0], stdout: ours[1], stderr: ours[2], lines: bufio.NewReaderSize(ours[1], 64<<10),
+		tail: tail{mask: command.Mask},
+	}
+	go p.watch()
 	go p.listen()
-	if innerRead != nil {
-		p.inner = readInner(innerRead)
+	err = supervised.Begun(ctx)
+	if err == nil {
+		return p, nil
 	}
-	return p, nil
+	p.stop(false)
+	p.close()
+	if ctx.Err() != nil {
+		return nil, registry.Errorf(registry.ReasonTimeout, "the server's process was not started in time").With("phase", "start")
+	}
+	return nil, notStarted(command, err)
 }
 
-// keepDescriptors keeps from processes what this program itself was started with
-// and may not know of: descriptors that are not closed on exec. Those that it
-// opens are, as Go does it so.
-var keepDescriptors = sync.OnceFunc(func() {
-	if unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) == nil {
-		return
-	}
-	entries, err := os.ReadDir("/proc/self/fd") // kernels before 5.11
-	if err != nil {
-		return
-	}
-	for _, entry := range entries {
-		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd > 2 {
-			unix.CloseOnExec(fd)
+// supervise hands the command to a supervisor.
+func supervise(command *Command, theirs []*os.File) (*supervisor.Process, *registry.Error) {
+	files := [4]*os.File{theirs[0], theirs[1], theirs[2], nil}
+	var supervised *supervisor.Process
+	var err error
+	if command.Sandbox == registry.SandboxNone {
+		if files[3], err = inMemory(command.Env); err != nil {
+			return nil, registry.Errorf(registry.ReasonInternal, "no memory for the environment of the server's process: %w", err)
 		}
+		supervised, err = supervisor.StartIn(command.dir(), command.Argv, files)
+	} else {
+		argv, options, fault := bubblewrap(command)
+		if fault != nil {
+			return nil, fault
+		}
+		if files[3], err = inMemory(options); err != nil {
+			return nil, registry.Errorf(registry.ReasonInternal, "no memory for the options of the sandbox: %w", err)
+		}
+		supervised, err = supervisor.Start(argv, files)
 	}
-})
+	_ = files[3].Close()
+	if err != nil {
+		return nil, notStarted(command, err)
+	}
+	return supervised, nil
+}
 
-// own starts the process and stays with it to its end.
-func (p *process) own(path string, argv []string, attr *os.ProcAttr, started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	running, err := os.StartProcess(path, argv, attr)
+// inMemory makes a file in memory of texts that are each ended by NUL. Arguments
+// could be read by everybody on the machine.
+func inMemory(texts []string) (*os.File, error) {
+	fd, err := unix.MemfdCreate("options", unix.MFD_CLOEXEC)
 	if err != nil {
-		started <- err
-		return
+		return nil, err
 	}
-	p.pid = running.Pid
-	started <- nil
-	for {
-		err := unix.Waitid(unix.P_PID, running.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
-		if !errors.Is(err, syscall.EINTR) {
-			break
-		}
+	file := os.NewFile(uintptr(fd), "options")
+	var b bytes.Buffer
+	for _, text := range texts {
+		b.WriteString(text)
+		b.WriteByte(0)
 	}
+	if _, err = file.Write(b.Bytes()); err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// watch waits for the end of the process, and for that of all which it started.
+func (p *process) watch() {
+	state, known := p.supervised.Status()
 	p.byItself = !p.stopping.Load()
-	// Not reaped yet, so the number is still its own: what it leaves behind in
-	// its group ends now.
-	_ = syscall.Kill(-running.Pid, syscall.SIGKILL)
-	if state, err := running.Wait(); err == nil {
-		p.state, _ = state.Sys().(syscall.WaitStatus)
+	if supervisors := p.supervised.Wait(); !known {
+		state = supervisors
 	}
+	p.state = state
 	close(p.ended)
+}
+
+func notStarted(command *Command, err error) *registry.Error {
+	return registry.Errorf(registry.ReasonUnreachable, "the server's process cannot be started: %s", startFault(err)).
+		With("phase", "start").With("program", outbound.Excerpt(command.Mask.String(command.Argv[0]), urlBytes))
 }
 
 func startFault(err error) string {
@@ -184,68 +181,6 @@ func closeAll(files []*os.File) {
 	for _, f := range files {
 		_ = f.Close()
 	}
-}
-
-// wrapped is a command inside a sandbox.
-type wrapped struct {
-	path  string
-	argv  []string
-	files []*os.File // after the three of every process
-	inner *os.File   // where the sandbox says who is in it
-}
-
-// bubblewrap wraps a command. Options and environment go through a file in
-// memory: arguments can be read by everybody on the machine.
-func bubblewrap(command *Command, dir string) (*wrapped, *registry.Error) {
-	path, err := exec.LookPath("bwrap")
-	if err != nil {
-		return nil, registry.Errorf(registry.ReasonSandboxUnavailable, "bubblewrap, which makes the sandbox, is not installed here").
-			WithNext("install the package bubblewrap (apt-get install bubblewrap), or configure the command to run without a sandbox")
-	}
-	options := []string{
-		"--unshare-all", "--die-with-parent", "--new-session",
-		"--ro-bind", "/", "/", "--tmpfs", "/tmp", "--proc", "/proc", "--dev", "/dev", "--chdir", dir,
-		"--info-fd", "4",
-	}
-	if command.Network {
-		options = append(options, "--share-net")
-	}
-	options = append(options, "--clearenv")
-	for _, pair := range command.Env {
-		name, value, _ := strings.Cut(pair, "=")
-		options = append(options, "--setenv", name, value)
-	}
-	fd, err := unix.MemfdCreate("options", unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, registry.Errorf(registry.ReasonInternal, "no memory for the options of the sandbox: %w", err)
-	}
-	file := os.NewFile(uintptr(fd), "options")
-	if _, err = file.WriteString(strings.Join(options, "\x00") + "\x00"); err == nil {
-		_, err = file.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		_ = file.Close()
-		return nil, registry.Errorf(registry.ReasonInternal, "the options of the sandbox cannot be written: %w", err)
-	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		_ = file.Close()
-		return nil, registry.Errorf(registry.ReasonInternal, "no pipe for the sandbox: %w", err)
-	}
-	return &wrapped{
-		path: path, argv: append([]string{path, "--args", "3", "--"}, command.Argv...),
-		files: []*os.File{file, w}, inner: r,
-	}, nil
-}
-
-// readInner reads which process is the first in the sandbox; 0 when there is none.
-func readInner(r *os.File) int {
-	_ = r.SetReadDeadline(time.Now().Add(graceInner))
-	var info struct {
-		Pid int `json:"child-pid"`
-	}
-	_ = json.NewDecoder(io.LimitReader(r, 4096)).Decode(&info)
-	return info.Pid
 }
 
 // listen keeps the end of standard error.
@@ -280,9 +215,17 @@ func (p *process) send(ctx context.Context, message []byte) *registry.Error {
 	return registry.Errorf(registry.ReasonUnreachable, "the server reads no input any more")
 }
 
-// next gives the next message; lines that are none are counted.
+// hear has the pulse note what comes from now on. It is called before any line
+// is read.
+func (p *process) hear(pulse *pulse) {
+	p.pulse = pulse
+	p.lines.Reset(&heardBody{p.stdout, pulse})
+}
+
+// next gives the next message, masked; lines that are none are counted.
 func (p *process) next() ([]byte, *registry.Error) {
 	for {
+		last := p.pulse.last.Load()
 		line, err := p.line()
 		switch {
 		case err != nil && len(line) == 0:
@@ -293,11 +236,16 @@ func (p *process) next() ([]byte, *registry.Error) {
 			return nil, tooMuch(p.limits.TotalBytes, "its output", "total")
 		}
 		line = bytes.TrimSpace(line)
-		if isMessage(line) {
-			return line, nil
-		}
-		if len(line) > 0 {
-			p.noise.add(line)
+		masked := p.command.Mask.Bytes(line)
+		switch {
+		case isMessage(masked):
+			return masked, nil
+		case !bytes.Equal(masked, line) && isMessage(line):
+			return nil, registry.Errorf(registry.ReasonProtocolError, "a message of the server cannot be masked: %w", errSecretOutsideText).
+				WithNext("make sure that what the command takes for secrets are some: a number or a common word occurs in every message")
+		case len(line) > 0:
+			p.noise.add(masked)
+			p.pulse.last.Store(last) // however much of it comes, it is no answer
 		}
 	}
 }
@@ -334,19 +282,15 @@ func (p *process) stop(patient bool) {
 	if patient && p.gone(graceEOF) || p.gone(0) {
 		return
 	}
-	if p.inner > 0 {
-		// The first process of a namespace takes all others with it, and the one
-		// that we started waits for that. Signals short of SIGKILL do not reach
-		// into it.
-		_ = syscall.Kill(p.inner, syscall.SIGKILL)
-	} else {
-		_ = syscall.Kill(-p.pid, syscall.SIGTERM)
+	// Signals short of SIGKILL do not reach into the sandbox.
+	if p.command.Sandbox == registry.SandboxNone {
+		p.supervised.Terminate()
+		if p.gone(term) {
+			return
+		}
 	}
-	if p.gone(term) {
-		return
-	}
-	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
-	p.gone(graceKill) // a process that the kernel does not let go of is left to its owner
+	p.supervised.Kill()
+	p.gone(graceKill) // a process that the kernel does not let go of is left to its supervisor
 }
 
 // gone waits for the end.
@@ -372,6 +316,7 @@ func (p *process) close() {
 	_ = p.stdout.Close()
 	_ = p.stderr.Close()
 	<-p.tailDone
+	p.supervised.Close()
 }
 
 // lastWords is how long an ended output may be ahead of the end of the process.
@@ -410,7 +355,7 @@ func (p *process) died(fault *registry.Error, stderr string) *registry.Error {
 	if !p.state.Signaled() {
 		facts = append(facts, registry.Detail{Key: "exit_code", Value: strconv.Itoa(code)})
 	}
-	if !p.state.Signaled() && p.inner > 0 && code > 128 {
+	if !p.state.Signaled() && p.command.Sandbox != registry.SandboxNone && code > 128 {
 		signal = syscall.Signal(code - 128) // the sandbox hands on a signal like a shell
 	}
 	if name := unix.SignalName(signal); name != "" {
@@ -431,18 +376,10 @@ func (p *process) died(fault *registry.Error, stderr string) *registry.Error {
 	return fault
 }
 
-// sandboxFailed says whether it was the sandbox that failed, rather than the
-// program in it.
-func (p *process) sandboxFailed(stderr string) (bool, string) {
-	if p.command.Sandbox == SandboxNone || p.state.ExitStatus() != 1 {
-		return false, ""
-	}
-	why, ours := strings.CutPrefix(strings.TrimSpace(stderr), "bwrap: ")
-	return ours && !strings.HasPrefix(why, "execvp ") && !strings.HasPrefix(why, "Can't chdir"), why
-}
-
-// tail keeps the last bytes that were written to it.
+// tail keeps the last bytes that were written to it, and as many more as a secret
+// takes: where the beginning is cut, a secret may be, and its rest is not known.
 type tail struct {
+	mask *secrets.Mask
 	mu   sync.Mutex
 	kept []byte
 }
@@ -450,9 +387,9 @@ type tail struct {
 func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := len(b)
-	b = b[max(0, n-tailBytes):]
-	if over := len(t.kept) + len(b) - tailBytes; over > 0 {
+	n, most := len(b), tailBytes+t.mask.Longest()
+	b = b[max(0, n-most):]
+	if over := len(t.kept) + len(b) - most; over > 0 {
 		t.kept = append(t.kept[:0], t.kept[over:]...)
 	}
 	t.kept = append(t.kept, b...)
@@ -462,7 +399,7 @@ func (t *tail) Write(b []byte) (int, error) {
 func (t *tail) text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return string(bytes.TrimSpace(t.kept))
+	return string(bytes.TrimSpace(t.mask.Tail(t.kept, tailBytes)))
 }
 
 // noise counts the lines that are no messages and keeps the first.

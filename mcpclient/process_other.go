@@ -18,11 +18,12 @@ type noise struct{}
 
 func (noise) seen() (int, string) { return 0, "" }
 
-func start(*Command, registry.Limits) (*process, *registry.Error) {
+func start(context.Context, *Command, registry.Limits) (*process, *registry.Error) {
 	return nil, registry.Errorf(registry.ReasonTransportUnsupported, "servers are started as processes on Linux only")
 }
 
 func (*process) send(context.Context, []byte) *registry.Error  { return nil }
+func (*process) hear(*pulse)                                   {}
 func (*process) next() ([]byte, *registry.Error)               { return nil, nil }
 func (*process) stop(bool)                                     {}
 func (*process) close()                                        {}

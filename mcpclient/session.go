@@ -30,6 +30,9 @@ type session struct {
 	era     string           // to be remembered
 	// call makes one request and gives the answer and its size.
 	call func(ctx context.Context, method string, params map[string]any) (message, int64, *registry.Error)
+	// lost says whether the server has forgotten the session; nil when there is
+	// nothing to forget.
+	lost func() bool
 	// noticed gives the quirks that showed after the handshake; nil when the
 	// transport has none.
 	noticed func() []quirk
@@ -64,6 +67,7 @@ func (v *visit) session(w *wire, peer *mcp.ClientSession, end func()) (*session,
 		surface: told,
 		era:     EraOf(version),
 		call:    h.call,
+		lost:    h.lost.Load,
 		close: func() {
 			// The SDK says goodbye with a context of its own.
 			timer := time.AfterFunc(goodbye, end)
@@ -157,6 +161,7 @@ type httpSession struct {
 	version string // settled on
 	id      string // Mcp-Session-Id; "" when the server has no sessions
 	last    atomic.Int64
+	lost    atomic.Bool // the server does not know the session any more
 }
 
 // firstID is the id of the first request of ours: far from those that the SDK
@@ -179,6 +184,9 @@ func (h *httpSession) call(parent context.Context, method string, params map[str
 	}
 	defer func() { _ = resp.Body.Close() }()
 	r := &reply{id: id, status: resp.StatusCode, header: resp.Header}
+	if h.id != "" && resp.StatusCode == http.StatusNotFound {
+		h.lost.Store(true) // as the transport says, whatever the body
+	}
 	if resp.StatusCode >= 200 && resp.StatusCode <= 299 && r.mediaType() == "text/event-stream" {
 		return r.stream(resp.Body)
 	}

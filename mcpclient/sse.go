@@ -45,7 +45,7 @@ func (v *visit) trySSE(ctx, parent context.Context, a attempt) (*session, *failu
 		end()
 		c.http.CloseIdleConnections()
 		if f.late {
-			f.fault.With("limit_seconds", seconds(v.allowed(parent, a)))
+			f.fault = v.pulse.late(ctx, f.fault, v.allowed(parent, a))
 		}
 		done(0, 0, f.fault)
 		return nil, f
@@ -67,7 +67,7 @@ func (v *visit) trySSE(ctx, parent context.Context, a attempt) (*session, *failu
 	if f != nil {
 		leave()
 		if f.late {
-			f.fault.With("limit_seconds", seconds(v.allowed(parent, a)))
+			f.fault = v.pulse.late(ctx, f.fault, v.allowed(parent, a))
 		}
 		f.final, f.unknown = true, false // it speaks HTTP+SSE, so no other handshake can work
 		done(0, 0, f.fault)

@@ -1,16 +1,21 @@
 package mcpclient_test
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -20,7 +25,7 @@ import (
 	"countersign/registry"
 )
 
-var bothSandboxes = map[string]mcpclient.Sandbox{"bubblewrap": mcpclient.SandboxBubblewrap, "none": mcpclient.SandboxNone}
+var bothSandboxes = map[string]registry.Sandbox{"bubblewrap": registry.SandboxBubblewrap, "none": registry.SandboxNone}
 
 // TestAProcessIsDiscovered in both eras, whatever was known, in a sandbox and
 // without, and nothing is left of it.
@@ -83,7 +88,7 @@ func TestAProcessFailsWithAReason(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		behaviour string // of a peer, or a script of a shell
-		sandbox   mcpclient.Sandbox
+		sandbox   registry.Sandbox
 		want      registry.Reason
 		facts     map[string]string
 		waits     bool
@@ -182,7 +187,7 @@ func TestSecretsAreNotAmongTheArguments(t *testing.T) {
 	seen := make(chan []string, 1)
 	c := starter(command, nil)
 	go func() {
-		for len(processes(mark)) < 3 && t.Context().Err() == nil {
+		for len(processes(mark)) < 4 && t.Context().Err() == nil {
 			time.Sleep(5 * time.Millisecond)
 		}
 		seen <- processes(secret)
@@ -239,6 +244,98 @@ func TestAGrandchildIsGone(t *testing.T) {
 	checkTime(t, began, false, 0)
 }
 
+// TestAChainOfForksIsGone: every process starts the next one, in a session of its
+// own, and ends.
+func TestAChainOfForksIsGone(t *testing.T) {
+	t.Parallel()
+	needBubblewrap(t)
+	for name, sandbox := range bothSandboxes {
+		mark := fmt.Sprintf("mark-chain-%s-%d", name, os.Getpid())
+		link := `setsid sh -c "$0" "$0" ` + mark + ` &`
+		command := mcpclient.Command{Argv: []string{"/bin/sh", "-c", link, link, mark}, Sandbox: sandbox, Start: patience}
+		began := time.Now()
+		_, _, err := starter(command, nil).Discover(t.Context(), overStdio, "", nil)
+		e, _ := registry.AsError(err)
+		if e == nil || e.Reason != registry.ReasonUnreachable || e.Fact("exit_code") != "0" {
+			t.Errorf("%s: %v", name, err)
+		}
+		noneLeft(t, mark)
+		checkTime(t, began, false, 0)
+	}
+}
+
+// TestASupervisorIsNotToldToLeave: signals to everybody are not its business.
+func TestASupervisorIsNotToldToLeave(t *testing.T) {
+	t.Parallel()
+	command, mark := peer(t, "modern")
+	c := starter(command, nil)
+	c.Commands = func(context.Context, registry.Target) (mcpclient.Command, error) { return command, nil }
+	all := []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGALRM}
+	_, _, err := c.Discover(t.Context(), overStdio, mcpclient.EraModern, func(step string) {
+		if step != "tools/list" {
+			return
+		}
+		for _, p := range processes(mark) {
+			path, line, _ := strings.Cut(p, " ")
+			if pid, err := strconv.Atoi(strings.Split(path, "/")[2]); err == nil && strings.HasPrefix(line, "countersign-supervisor ") {
+				for _, signal := range all {
+					_ = syscall.Kill(pid, signal)
+				}
+				all = nil
+			}
+		}
+	})
+	if err != nil || all != nil {
+		t.Errorf("%v, signals left: %v", err, all)
+	}
+	noneLeft(t, mark)
+}
+
+// TestAnImageIsTheRoot of the sandbox, and read-only.
+func TestAnImageIsTheRoot(t *testing.T) {
+	t.Parallel()
+	needBubblewrap(t)
+	image := staticImage(t)
+	command := mcpclient.Command{Argv: []string{"/server"}, Dir: "/data", Image: image, Start: patience}
+	surface, _, err := starter(command, nil).Discover(t.Context(), overStdio, mcpclient.EraLegacy, nil)
+	if err != nil {
+		e, _ := registry.AsError(err)
+		t.Fatalf("%v %v", err, e.Facts)
+	}
+	if got := string(surface.Tools[0]); got != `{"name":"image","root":["data","dev","proc","server","tmp"],"dir":"/data","writes":false}` {
+		t.Error(got)
+	}
+}
+
+// TestABadImageIsTold.
+func TestABadImageIsTold(t *testing.T) {
+	t.Parallel()
+	needBubblewrap(t)
+	dir := t.TempDir()
+	for _, sub := range []string{"/bare/dev", "/bare/proc", "/linked/dev", "/linked/proc"} {
+		if err := os.MkdirAll(dir+sub, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.WriteFile(dir+"/file", nil, 0o600), os.Symlink("/tmp", dir+"/linked/tmp")); err != nil {
+		t.Fatal(err)
+	}
+	for image, want := range map[string]string{
+		dir + "/nowhere": "does not exist",
+		dir + "/file":    "is no directory",
+		dir + "/bare":    "has no directory tmp",
+		dir + "/linked":  "has no directory tmp",
+	} {
+		command := shell("exit 0")
+		command.Image = image
+		_, _, err := starter(command, nil).Discover(t.Context(), overStdio, "", nil)
+		e, ok := registry.AsError(err)
+		if !ok || e.Reason != registry.ReasonSandboxUnavailable || !strings.Contains(e.Message, want) || e.Next == "" {
+			t.Errorf("%s: %v", image, err)
+		}
+	}
+}
+
 // TestTheCallersEndEndsTheProcess.
 func TestTheCallersEndEndsTheProcess(t *testing.T) {
 	t.Parallel()
@@ -259,8 +356,8 @@ func TestTheCallersEndEndsTheProcess(t *testing.T) {
 func TestOurDeathEndsTheProcess(t *testing.T) {
 	t.Parallel()
 	for behaviour, count := range map[string]int{
-		"host":                   5, // itself, two of the sandbox, the peer and its child
-		"host without a sandbox": 2,
+		"host":                   6, // itself, the supervisor, two of the sandbox, the peer and its child
+		"host without a sandbox": 4,
 	} {
 		command, mark := peer(t, behaviour)
 		host := exec.Command(command.Argv[0], command.Argv[1:]...)
@@ -278,6 +375,38 @@ func TestOurDeathEndsTheProcess(t *testing.T) {
 	}
 }
 
+// TestOurDeathAtAnyMomentEndsTheProcess: also while its supervisor starts, or the
+// sandbox is being made.
+func TestOurDeathAtAnyMomentEndsTheProcess(t *testing.T) {
+	t.Parallel()
+	for _, behaviour := range []string{"host", "host without a sandbox"} {
+		t.Run(behaviour, func(t *testing.T) {
+			t.Parallel()
+			command, mark := peer(t, behaviour)
+			for range 20 {
+				moment := rand.N(50 * time.Millisecond)
+				host := exec.Command(command.Argv[0], command.Argv[1:]...)
+				said, err := host.StdoutPipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := host.Start(); err != nil {
+					t.Fatal(err)
+				}
+				_, _ = bufio.NewReader(said).ReadString('\n') // it starts now
+				time.Sleep(moment)
+				_ = host.Process.Kill()
+				_ = host.Wait()
+				noneLeft(t, mark)
+				if t.Failed() {
+					t.Fatalf("killed after %s", moment)
+				}
+			}
+			noneLeft(t, mark)
+		})
+	}
+}
+
 func TestWithoutBubblewrapNothingIsStarted(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	marker := t.TempDir() + "/started"
@@ -290,7 +419,7 @@ func TestWithoutBubblewrapNothingIsStarted(t *testing.T) {
 	if _, err := os.Stat(marker); err == nil {
 		t.Error("it was started")
 	}
-	command.Sandbox = mcpclient.SandboxNone
+	command.Sandbox = registry.SandboxNone
 	_, _, err = starter(command, nil).Discover(t.Context(), overStdio, "", nil)
 	if registry.ReasonOf(err) != registry.ReasonUnreachable {
 		t.Errorf("%v", err)
@@ -311,6 +440,8 @@ func TestCommandsThatCannotBeStartedAreRefused(t *testing.T) {
 		{Argv: []string{"/bin/sh"}, Env: []string{"secret"}},
 		{Argv: []string{"/bin/sh"}, Env: []string{"=secret"}},
 		{Argv: []string{"/bin/sh"}, Sandbox: "docker"},
+		{Argv: []string{"/bin/sh"}, Image: "images/node"},
+		{Argv: []string{"/bin/sh"}, Image: "/", Sandbox: registry.SandboxNone},
 		{Argv: []string{"/bin/sh"}, Env: []string{"A=" + strings.Repeat("x", 1<<20)}},
 	} {
 		_, _, err := starter(command, nil).Discover(t.Context(), overStdio, "", nil)
@@ -331,7 +462,7 @@ func TestCommandsThatCannotBeStartedAreRefused(t *testing.T) {
 func TestProcessesWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	command, mark := peer(t, "slow")
-	command.Sandbox = mcpclient.SandboxNone
+	command.Sandbox = registry.SandboxNone
 	c := starter(command, nil)
 	c.Processes = 2
 	var most atomic.Int64
@@ -339,7 +470,8 @@ func TestProcessesWaitForEachOther(t *testing.T) {
 	var watcher, all sync.WaitGroup
 	watcher.Go(func() {
 		for {
-			most.Store(max(most.Load(), int64(len(processes(mark)))))
+			peers := slices.DeleteFunc(processes(mark), func(p string) bool { return strings.Contains(p, " countersign-") }) // its supervisor
+			most.Store(max(most.Load(), int64(len(peers))))
 			select {
 			case <-done:
 				return
@@ -377,7 +509,7 @@ func TestAHundredFailuresLeaveNothing(t *testing.T) {
 		for i := range n {
 			command := shell(": " + mark + "\n" + []string{"exit 1", "exec sleep 100", "sleep 100 & echo noise", "kill -9 $$", "exec >&-; sleep 100"}[i%5])
 			if i%2 == 0 {
-				command.Sandbox = mcpclient.SandboxNone
+				command.Sandbox = registry.SandboxNone
 			}
 			command.Start = time.Duration(20+i) * time.Millisecond // also in the middle of the making of the sandbox
 			if _, err := starter(command, nil).Probe(t.Context(), overStdio, ""); err == nil {

@@ -367,6 +367,9 @@ func (a *answerSpec) takeOver(x *Exchange) {
 	}
 	x.server.keep(conn)
 	defer x.server.drop(conn)
+	if a.Raw != nil && a.Status != 0 {
+		_, _ = fmt.Fprintf(buffer, "HTTP/1.1 %d %s\r\n", a.Status, http.StatusText(a.Status))
+	}
 	_ = buffer.Flush()
 	if a.Raw != nil {
 		_ = a.Raw.stream(x.expand, conn, func(d time.Duration) bool {

@@ -239,6 +239,10 @@ var httpFixtures = map[string]func(*peer){
 			p.status(map[bool]int{true: 500, false: 200}[n%3 == 0], p.list())
 		}
 	},
+	"unavailable": func(p *peer) {
+		got := p.call("initialize", initialize)
+		p.is("Retry-After", got.status == 503 && got.header.Get("Retry-After") == "3", got)
+	},
 	"rate-limited": func(p *peer) {
 		got := p.list()
 		p.is("Retry-After", got.status == 429 && got.header.Get("Retry-After") == "7", got)
@@ -276,6 +280,26 @@ var httpFixtures = map[string]func(*peer){
 		p.took(300*time.Millisecond, func() {
 			text, err := io.ReadAll(resp.Body)
 			p.contains("tool_0002", reply{body: string(text), err: err})
+		})
+	},
+	"slow-pages": func(p *peer) {
+		p.took(600*time.Millisecond, func() { p.pages("{}", "tool_0001 > 1", `{"cursor":"1"}`, "tool_0002 > 2") })
+	},
+	"endless-1xx": func(p *peer) {
+		_, read := p.raw(request("tools/list", "{}"))
+		for range 100 {
+			if got := p.line(read); got != "HTTP/1.1 103 Early Hints" && got != "Link: </a>; rel=preload" {
+				p.t.Fatal(got)
+			}
+		}
+	},
+	"drip-all": func(p *peer) {
+		resp := p.started(http.MethodPost, request("initialize", initialize))
+		p.took(900*time.Millisecond, func() {
+			two := make([]byte, 2)
+			if _, err := io.ReadFull(resp.Body, two); err != nil || string(two) != `{"` {
+				p.t.Errorf("%q %v", two, err)
+			}
 		})
 	},
 	"drip": func(p *peer) {
@@ -335,6 +359,9 @@ var httpFixtures = map[string]func(*peer){
 	},
 	"endless-headers": func(p *peer) {
 		_, read := p.raw(request("tools/list", "{}"))
+		if got := p.line(read); got != "HTTP/1.1 200 OK" {
+			p.t.Error(got)
+		}
 		for range 100 {
 			if got := p.line(read); got != "X-Header: and another one" {
 				p.t.Fatal(got)
@@ -379,6 +406,10 @@ var httpFixtures = map[string]func(*peer){
 		if len(names) != 10_001 || names[10_000] != "tool_10000" {
 			p.t.Errorf("%d tools", len(names))
 		}
+	},
+	"huge-page": func(p *peer) {
+		got := p.list()
+		p.is("9 MB", len(got.body) > 9_000_000 && len(got.body) < 9_010_000, reply{err: got.err})
 	},
 	"big-tool": func(p *peer) {
 		got := p.list()
@@ -472,6 +503,13 @@ var httpFixtures = map[string]func(*peer){
 		got := p.call("tools/list", `{"cursor":"1"}`, "Mcp-Session-Id", session)
 		p.is("lost", got.status == 404 && strings.Contains(got.body, "Session not found"), got)
 		p.status(404, p.list("Mcp-Session-Id", session))
+	},
+	"session-lost-once": func(p *peer) {
+		session := p.call("initialize", initialize).header.Get("Mcp-Session-Id")
+		p.contains(`"nextCursor":"1"`, p.list("Mcp-Session-Id", session))
+		p.status(404, p.call("tools/list", `{"cursor":"1"}`, "Mcp-Session-Id", session))
+		session = p.call("initialize", initialize).header.Get("Mcp-Session-Id")
+		p.contains(`"name":"b"`, p.compact(p.call("tools/list", `{"cursor":"1"}`, "Mcp-Session-Id", session)))
 	},
 	"versions-by-count": func(p *peer) {
 		first := p.list()

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -32,7 +33,8 @@ func explain(ctx context.Context, host string, err error) error {
 	case ctx.Err() != nil, errors.As(err, &timeout) && timeout.Timeout():
 		return because(err, registry.ReasonTimeout, "%s did not answer in time", host)
 	case strings.Contains(text, "response headers exceeded"), strings.Contains(text, "header list larger"):
-		return because(err, registry.ReasonTooLarge, "the headers of the answer are larger than %d bytes", maxHeaderBytes)
+		return because(err, registry.ReasonTooLarge, "the headers of the answer are larger than %d bytes", maxHeaderBytes).
+			With("limit_bytes", strconv.Itoa(maxHeaderBytes)).With("scope", "headers")
 	case strings.Contains(text, "malformed"), strings.Contains(text, "unexpected alpn protocol"):
 		return because(err, registry.ReasonProtocolError, "what answers at %s does not speak HTTP", host).With("phase", "http")
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),

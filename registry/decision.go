@@ -11,6 +11,7 @@ const (
 	VerbReject        Verb = "reject"
 	VerbRequestReview Verb = "request_review"
 	VerbWithdraw      Verb = "withdraw"
+	VerbApproveLaunch Verb = "approve_launch"
 )
 
 // Approval is the content of a decision to approve: exactly what may be
@@ -121,7 +122,7 @@ func (r *Record) decide(g Ruling, op Operation, now time.Time) error {
 	}
 	if err := CheckEtag(g.Etag, s.Version); err != nil {
 		// What became of the digest says more than that the version moved.
-		if told := r.current(g.about()); ReasonOf(told) == ReasonSuperseded || ReasonOf(told) == ReasonAlreadyDecided {
+		if told := r.current(g.about()); g.Verb != VerbApproveLaunch && (ReasonOf(told) == ReasonSuperseded || ReasonOf(told) == ReasonAlreadyDecided) {
 			return told
 		}
 		return err
@@ -138,6 +139,8 @@ func (r *Record) decide(g Ruling, op Operation, now time.Time) error {
 		return r.requestReview(g, op, now)
 	case VerbWithdraw:
 		return r.retire(g, op, now)
+	case VerbApproveLaunch:
+		return r.approveLaunch(g, op, now)
 	}
 	return Errorf(ReasonInvalidArgument, "unknown decision %q", g.Verb)
 }

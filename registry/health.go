@@ -26,6 +26,9 @@ type Health struct {
 // HealthOf says how a server is. last is its latest probe, nil when it was
 // never probed.
 func HealthOf(s *Server, last *Probe) Health {
+	if s.State != StateRetired && s.LaunchPending() {
+		return launchHealth(s)
+	}
 	switch s.State {
 	case StateRetired:
 		return Health{LevelUnknown, "retired", "Retired servers are not watched", "", s.RetiredAt}
@@ -62,6 +65,17 @@ func HealthOf(s *Server, last *Probe) Health {
 		return Health{LevelHealthy, string(ReasonRateLimited), "Alive; it asked for fewer requests", "", last.Since}
 	}
 	return Health{LevelHealthy, "ok", "Handshakes succeed", "", last.Since}
+}
+
+func launchHealth(s *Server) Health {
+	level := LevelUnknown
+	if s.State.Probed() {
+		level = LevelDegraded
+	}
+	return Health{
+		level, string(ReasonLaunchPending), "Its process is not started before a person approved exactly this command",
+		"A platform administrator approves the launch", s.UpdatedAt,
+	}
 }
 
 func registeredHealth(s *Server) Health {
@@ -113,6 +127,14 @@ func advice(reason Reason) string {
 		return "Register it with the authentication that it asks for"
 	case ReasonTLS:
 		return "Renew its certificate, or use the name that the certificate is for"
+	case ReasonUnknownCommand:
+		return "Have the operator put the command back on the allow-list, or take another one"
+	case ReasonCommandChanged:
+		return "Take the command as it is now and approve its launch"
+	case ReasonSandboxUnavailable:
+		return "Have the operator install bubblewrap where the worker runs"
+	case ReasonSlow, ReasonTimeout:
+		return "Make the server answer faster, or have the operator raise handshake_timeout_seconds"
 	case ReasonDNS:
 		return "Correct the host name"
 	case ReasonNotMCP, ReasonRedirected:

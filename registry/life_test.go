@@ -34,10 +34,8 @@ func newLife(t *testing.T, edit func(*registry.Registration)) *life {
 	if edit != nil {
 		edit(&g)
 	}
-	r, _, connection := registry.Registered(g, admin, t0)
-	l := &life{T: t, r: r, last: r.Done(t0)}
-	r.Connection = connection
-	return l
+	r, _ := registry.Registered(g, admin, t0)
+	return &life{T: t, r: r, last: r.Done(t0)}
 }
 
 func (l *life) op(name string) registry.Operation {

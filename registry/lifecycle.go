@@ -88,6 +88,8 @@ type Edit struct {
 	GovernancePolicyRef *string            `json:"governancePolicyRef,omitempty"`
 	URL                 *string            `json:"url,omitempty"`         // another target
 	DialAddress         *string            `json:"dialAddress,omitempty"` // another target
+	CommandRef          *string            `json:"commandRef,omitempty"`  // the command as it is now: another target if it differs
+	Command             *Command           `json:"-"`                     // what CommandRef names, once it was looked up
 }
 
 // Check says everything that is wrong with an edit.
@@ -113,6 +115,9 @@ func (e Edit) Check() error {
 		if err := CheckDialAddress(*e.DialAddress); err != nil {
 			bad.WithField("dial_address", "%s", err.Error())
 		}
+	}
+	if e.CommandRef != nil && !ValidName(*e.CommandRef) {
+		bad.WithField("command_ref", "is no name of a command")
 	}
 	if len(bad.Fields) > 0 {
 		return bad
@@ -155,23 +160,64 @@ func (r *Record) Edit(e Edit, op Operation, now time.Time) error {
 		s.Labels = *e.Labels
 		fields = append(fields, "labels")
 	}
-	next := r.Connection
-	set("endpoint_url", e.URL, &next.URL)
-	set("dial_address", e.DialAddress, &next.DialAddress)
+	connection, command, err := r.retargeted(e, set)
+	if err != nil {
+		return err
+	}
+	target := TargetOf(s, connection, command).Digest()
+	if target != s.TargetDigest && len(fields) == 0 {
+		fields = append(fields, "command_ref") // the same name, and another command behind it
+	}
 	if len(fields) == 0 {
 		return nil
 	}
 	r.touch()
 	r.note("edited " + strings.Join(fields, ", "))
-	if next == r.Connection {
-		return nil
+	if target != s.TargetDigest {
+		r.retarget(connection, command, target, op, now)
 	}
-	next.Version, next.CreatedAt, next.CreatedBy = r.Connection.Version+1, now, op.Actor.Subject
-	r.Connection, r.changes.Connection = next, &next
-	s.EndpointRef = ConnectionRef(next.Name, next.Version)
-	s.TargetDigest = next.Target(s.Transport, s.Authentication).Digest()
+	return nil
+}
+
+// retargeted is where the server is to be reached after an edit.
+func (r *Record) retargeted(e Edit, set func(name string, to, field *string)) (Connection, *Command, error) {
+	s := &r.Server
+	connection, command := r.Connection, r.Command
+	if s.Transport == TransportStdio {
+		if e.URL != nil || e.DialAddress != nil {
+			return connection, command, Errorf(ReasonInvalidArgument, "server %s is started by a command and has no endpoint", s.Name).
+				WithField("endpoint_url", "is not for transport stdio")
+		}
+		set("command_ref", e.CommandRef, &s.CommandRef)
+		if e.Command != nil {
+			command = e.Command
+		}
+		return connection, command, nil
+	}
+	if e.CommandRef != nil {
+		return connection, command, Errorf(ReasonInvalidArgument, "server %s is reached over the network", s.Name).
+			WithField("command_ref", "is only for transport stdio")
+	}
+	set("endpoint_url", e.URL, &connection.URL)
+	set("dial_address", e.DialAddress, &connection.DialAddress)
+	return connection, command, nil
+}
+
+// retarget takes another target: everything that was approved was approved of
+// the one before, and what was discovered was discovered there (C10).
+func (r *Record) retarget(connection Connection, command *Command, target string, op Operation, now time.Time) {
+	s := &r.Server
+	s.TargetDigest, s.SnapshotDigest, s.ToolsDigest, s.Suspect = target, "", "", ""
+	if s.Transport == TransportStdio {
+		r.Command, r.changes.Command = command, command
+		s.Launch = Launch{Status: LaunchPending}
+	} else {
+		connection.Version, connection.CreatedAt, connection.CreatedBy = r.Connection.Version+1, now, op.Actor.Subject
+		r.Connection, r.changes.Connection = connection, &connection
+		s.EndpointRef = ConnectionRef(connection.Name, connection.Version)
+	}
 	if s.Direction == DirectionExposed {
-		s.ExposedURL = next.URL
+		s.ExposedURL = connection.URL
 	}
 	for _, name := range sortedKeys(r.Bindings) {
 		r.unbind(name, ReasonTargetChanged)
@@ -188,11 +234,10 @@ func (r *Record) Edit(e Edit, op Operation, now time.Time) error {
 		// What was asked about is no more; the discovery that follows asks anew.
 		s.Review.Status, s.Review.DecidedAt, s.Review.DecidedBy = ReviewNone, now, op.Actor.Subject
 	}
-	return nil
 }
 
 // Retargets says whether an edit asks for another target.
-func (e Edit) Retargets() bool { return e.URL != nil || e.DialAddress != nil }
+func (e Edit) Retargets() bool { return e.URL != nil || e.DialAddress != nil || e.CommandRef != nil }
 
 // BeginDiscovery gives the next discovery its number, or keeps that of the one
 // that runs (R54). One whose look was applied already is not joined: who asks
@@ -201,6 +246,9 @@ func (r *Record) BeginDiscovery(running int64, by Actor) error {
 	s := &r.Server
 	if s.State == StateRetired {
 		return Errorf(ReasonServerRetired, "server %s is retired", s.Name)
+	}
+	if s.LaunchPending() {
+		return s.launchPending()
 	}
 	if running != 0 && running == s.Discovery.Number && s.Discovery.Status == DiscoveryRunning {
 		return nil

@@ -24,10 +24,12 @@ type Probe struct {
 	Message         string        `json:"message" bun:"message"`
 	Attempts        int           `json:"attempts" bun:"attempts"`
 	ProtocolVersion string        `json:"protocolVersion" bun:"protocol_version"`
-	TargetDigest    string        `json:"targetDigest" bun:"target_digest"` // that it was seen under
+	ServerVersion   string        `json:"serverVersion,omitempty" bun:"server_version"` // that the server gives itself
+	TargetDigest    string        `json:"targetDigest" bun:"target_digest"`             // that it was seen under
 	ToolsDigest     string        `json:"toolsDigest" bun:"tools_digest"`
 	Duration        time.Duration `json:"duration" bun:"duration_ns"`
 	At              time.Time     `json:"at" bun:"probed_at"`
+	Era             string        `json:"-" bun:"-"`              // how it shook hands, to be remembered; empty when it did not
 	Since           time.Time     `json:"since" bun:"same_since"` // the first of an unbroken row with this outcome and reason
 }
 

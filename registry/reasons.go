@@ -31,6 +31,10 @@ const (
 	ReasonUnknownResource         Reason = "unknown_resource"
 	ReasonUnknownPrompt           Reason = "unknown_prompt"
 	ReasonUnknownPolicy           Reason = "unknown_policy"
+	ReasonInvalidPolicy           Reason = "invalid_policy"
+	ReasonCommentRequired         Reason = "comment_required"
+	ReasonRequesterApproves       Reason = "requester_may_not_approve"
+	ReasonNotEligible             Reason = "approver_not_eligible"
 	ReasonToolQuarantined         Reason = "tool_quarantined"
 	ReasonDescriptorNotPublished  Reason = "descriptor_not_published"
 	ReasonDescriptorClassMismatch Reason = "descriptor_class_mismatch"
@@ -39,8 +43,14 @@ const (
 	ReasonExceptionRequired       Reason = "exception_required"
 	ReasonExceptionExpiry         Reason = "exception_expiry_invalid"
 	ReasonSecretInRequest         Reason = "secret_in_request"
+	ReasonSecretRefInvalid        Reason = "secret_reference_invalid"
+	ReasonSecretRefUnresolved     Reason = "secret_reference_unresolved"
 	ReasonTransportUnsupported    Reason = "transport_unsupported"
 	ReasonSandboxUnavailable      Reason = "sandbox_unavailable"
+	ReasonUnknownCommand          Reason = "unknown_command"
+	ReasonCommandChanged          Reason = "command_changed"
+	ReasonLaunchPending           Reason = "launch_pending"
+	ReasonNoLaunch                Reason = "no_launch"
 	ReasonUnsignedSignal          Reason = "unsigned_signal"
 	ReasonMalformedSignal         Reason = "malformed_signal"
 	ReasonConflictingWrite        Reason = "conflicting_write"
@@ -69,6 +79,7 @@ const (
 	ReasonToolUnbound          Reason = "tool_unbound"
 	ReasonNotAssigned          Reason = "not_assigned"
 	ReasonPolicyDenied         Reason = "policy_denied"
+	ReasonPolicyError          Reason = "policy_error"
 )
 
 // What a handshake, a discovery or a probe can meet.
@@ -77,6 +88,7 @@ const (
 	ReasonDNS                Reason = "dns"
 	ReasonTLS                Reason = "tls"
 	ReasonTimeout            Reason = "timeout"
+	ReasonSlow               Reason = "slow"
 	ReasonNotMCP             Reason = "not_mcp"
 	ReasonRedirected         Reason = "redirected"
 	ReasonAuthRequired       Reason = "auth_required"
@@ -142,6 +154,10 @@ var reasons = map[Reason]struct {
 	ReasonUnknownResource:         {CodeInvalid, "the approval names a resource that the server does not offer"},
 	ReasonUnknownPrompt:           {CodeInvalid, "the approval names a prompt that the server does not offer"},
 	ReasonUnknownPolicy:           {CodeInvalid, "the governance policy bundle does not exist"},
+	ReasonInvalidPolicy:           {CodeInvalid, "the governance policy bundle cannot be read or compiled; the answer names each fault"},
+	ReasonCommentRequired:         {CodeInvalid, "the governance policy wants approvers of this to say why"},
+	ReasonRequesterApproves:       {CodeForbidden, "the governance policy wants somebody else than who asked for the approval"},
+	ReasonNotEligible:             {CodeForbidden, "the governance policy does not let this person approve this"},
 	ReasonToolQuarantined:         {CodePrecondition, "the tool's definition is faulty, so it cannot be bound"},
 	ReasonDescriptorNotPublished:  {CodePrecondition, "the named descriptor version is not published"},
 	ReasonDescriptorClassMismatch: {CodePrecondition, "the named descriptor has another side-effect class"},
@@ -150,8 +166,14 @@ var reasons = map[Reason]struct {
 	ReasonExceptionRequired:       {CodePrecondition, "a server without authentication needs an exception: a platform administrator, a reason and an expiry"},
 	ReasonExceptionExpiry:         {CodeInvalid, "the exception's expiry is missing or not in the future"},
 	ReasonSecretInRequest:         {CodeInvalid, "the request holds what looks like a credential; secrets are references only"},
+	ReasonSecretRefInvalid:        {CodeInvalid, "a secret is not given by a reference that can be read, such as env:NAME or file:NAME"},
+	ReasonSecretRefUnresolved:     {CodePrecondition, "a secret that is needed is not where its reference says, or may not be used"},
 	ReasonTransportUnsupported:    {CodePrecondition, "this installation cannot reach servers of this transport"},
 	ReasonSandboxUnavailable:      {CodePrecondition, "no sandbox can be made here, so the server's command is not started"},
+	ReasonUnknownCommand:          {CodePrecondition, "the operator's allow-list has no such command for this tenant"},
+	ReasonCommandChanged:          {CodePrecondition, "the operator changed the command since the server took it"},
+	ReasonLaunchPending:           {CodePrecondition, "the server's command is not started before a platform administrator approved exactly it"},
+	ReasonNoLaunch:                {CodePrecondition, "the server is not started by a command, so there is no launch to approve"},
 	ReasonUnsignedSignal:          {CodeForbidden, "a decision arrived as a signal without a decision token"},
 	ReasonMalformedSignal:         {CodeInvalid, "a decision arrived as a signal that cannot be read"},
 	ReasonConflictingWrite:        {CodeAborted, "two writes met; the other one won"},
@@ -170,17 +192,19 @@ var reasons = map[Reason]struct {
 	ReasonServerDegraded:       {CodePrecondition, "the server is degraded"},
 	ReasonServerNotActive:      {CodePrecondition, "the server is not active yet"},
 	ReasonToolDisabled:         {CodePrecondition, "an administrator has not enabled the tool"},
-	ReasonToolUnavailable:      {CodePrecondition, "the server does not offer the tool now, or offers it broken"},
+	ReasonToolUnavailable:      {CodePrecondition, "the server does not offer the tool now, or offers it broken, or a capability that it needs is not available"},
 	ReasonApprovalExpired:      {CodePrecondition, "the approval has expired"},
 	ReasonSchemaChanged:        {CodePrecondition, "the tool or its target changed since it was approved"},
 	ReasonToolUnbound:          {CodePrecondition, "the tool was never approved"},
 	ReasonNotAssigned:          {CodePrecondition, "the agent does not have this tool"},
 	ReasonPolicyDenied:         {CodePrecondition, "the governance policy refuses"},
+	ReasonPolicyError:          {CodePrecondition, "the governance policy is missing or failed, and so refuses"},
 
 	ReasonUnreachable:        {CodeRemote, "no connection to the server, or only the answer that it cannot serve now (5xx)"},
 	ReasonDNS:                {CodeRemote, "the server's name does not resolve"},
 	ReasonTLS:                {CodeRemotePermanent, "the server's certificate is not acceptable"},
 	ReasonTimeout:            {CodeRemote, "the server did not answer in time"},
+	ReasonSlow:               {CodeRemote, "the server keeps sending, but was not done in time"},
 	ReasonNotMCP:             {CodeRemotePermanent, "something answers there, but not an MCP server"},
 	ReasonRedirected:         {CodeRemotePermanent, "the server points elsewhere; redirects are not followed"},
 	ReasonAuthRequired:       {CodeRemotePermanent, "the server wants credentials (it is alive)"},

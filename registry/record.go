@@ -13,6 +13,7 @@ import (
 type Record struct {
 	Server      Server
 	Connection  Connection                  // the version that the server pins
+	Command     *Command                    // what a server of the transport stdio pins
 	Snapshot    *Snapshot                   // the one at Server.SnapshotDigest; nil when there is none, or the catalog was not asked for
 	Tools       map[string]*Tool            // by external id
 	Bindings    map[string]*ToolBinding     // by tool name
@@ -38,6 +39,7 @@ type Changes struct {
 	Prompts     map[string]bool
 	Descriptors []Descriptor
 	Connection  *Connection // a new version
+	Command     *Command    // a new one
 	Decision    *Decision   // also when refused: then it is the only thing to write, with the audit row
 	Events      []Event
 	Note        string // for the audit row: what happened, in short

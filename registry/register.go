@@ -14,6 +14,8 @@ type Registration struct {
 	Transport           Transport         `json:"transport"`
 	URL                 string            `json:"url"`
 	DialAddress         string            `json:"dialAddress,omitempty"`
+	CommandRef          string            `json:"commandRef,omitempty"`
+	Command             *Command          `json:"-"` // what CommandRef names, once it was looked up
 	Authentication      Authentication    `json:"authentication"`
 	ExceptionReason     string            `json:"exceptionReason,omitempty"`
 	GovernancePolicyRef string            `json:"governancePolicyRef"`
@@ -48,6 +50,9 @@ func (g Registration) Check(inst Installation) error {
 	}
 	switch g.Transport {
 	case TransportStreamableHTTP:
+		if g.CommandRef != "" {
+			e.WithField("command_ref", "is only for transport stdio")
+		}
 		if err := CheckEndpoint(g.URL); err != nil {
 			if ReasonOf(err) == ReasonSecretInRequest {
 				return err
@@ -58,10 +63,9 @@ func (g Registration) Check(inst Installation) error {
 			e.WithField("dial_address", "%s", err.Error())
 		}
 	case TransportStdio:
-		return Errorf(ReasonTransportUnsupported, "servers of transport stdio cannot be registered in this version").
-			WithNext("register the server by its streamable HTTP endpoint")
+		g.checkStdio(e)
 	default:
-		e.WithField("transport", "must be streamable_http")
+		e.WithField("transport", "must be streamable_http or stdio")
 	}
 	switch g.Authentication {
 	case AuthOAuth2, AuthWorkloadIdentity:
@@ -92,6 +96,28 @@ func (g Registration) Check(inst Installation) error {
 	return nil
 }
 
+// checkStdio applies C9, C10 and C11.
+func (g Registration) checkStdio(e *Error) {
+	switch {
+	case g.CommandRef == "":
+		e.WithField("command_ref", "is required for transport stdio")
+	case !ValidName(g.CommandRef):
+		e.WithField("command_ref", "is no name of a command")
+	}
+	if g.URL != "" {
+		e.WithField("endpoint_url", "is not for transport stdio")
+	}
+	if g.DialAddress != "" {
+		e.WithField("dial_address", "is not for transport stdio")
+	}
+	if g.Direction == DirectionExposed {
+		e.WithField("direction", "a server that we offer to others is not of transport stdio")
+	}
+	if g.Authentication == AuthOAuth2 {
+		e.WithField("authentication", "must be workload_identity or none_exception for transport stdio")
+	}
+}
+
 func checkDetails(e *Error, description, owner, product string, labels map[string]string) {
 	if len(description) > MaxDescriptionLength {
 		e.WithField("description", "longer than %d bytes", MaxDescriptionLength)
@@ -115,13 +141,10 @@ func checkDetails(e *Error, description, owner, product string, labels map[strin
 	}
 }
 
-// Registered makes the record of a new server, its provider and its connection.
-// It lands in registered, whatever a handshake will say (R5).
-func Registered(g Registration, actor Actor, now time.Time) (*Record, Provider, Connection) {
-	connection := Connection{
-		TenantID: g.TenantID, Name: g.ServerID, Version: 1, URL: g.URL, DialAddress: g.DialAddress,
-		Authentication: g.Authentication, CreatedAt: now, CreatedBy: actor.Subject,
-	}
+// Registered makes the record of a new server, its provider, and what its
+// target needs: a connection, or the command. It lands in registered, whatever a
+// handshake will say (R5).
+func Registered(g Registration, actor Actor, now time.Time) (*Record, Provider) {
 	provider := Provider{
 		TenantID: g.TenantID, ProviderID: "prv_" + trimID(g.ServerID), Name: g.Name, Family: FamilyMCP, Enabled: true, CreatedAt: now,
 	}
@@ -130,21 +153,34 @@ func Registered(g Registration, actor Actor, now time.Time) (*Record, Provider, 
 		Authentication: g.Authentication, GovernancePolicyRef: g.GovernancePolicyRef, ProtocolVersion: g.ProtocolVersion,
 		State: StateRegistered, ReleaseID: g.ReleaseID, ProviderID: provider.ProviderID, Description: g.Description,
 		Owner: g.Owner, Labels: g.Labels, ProductVersion: g.ProductVersion,
-		TargetDigest: connection.Target(g.Transport, g.Authentication).Digest(),
-		Exception:    Exception{Reason: g.ExceptionReason},
-		Discovery:    DiscoveryRun{Number: 1, Status: DiscoveryRunning, RequestedBy: actor.Subject}, // the first follows at once
-		Review:       Review{Status: ReviewNone},
-		CreatedAt:    now, CreatedBy: actor.Subject,
+		Exception: Exception{Reason: g.ExceptionReason},
+		Review:    Review{Status: ReviewNone},
+		CreatedAt: now, CreatedBy: actor.Subject,
 	}}
-	if g.Direction == DirectionExposed {
-		r.Server.ExposedURL = g.URL
-	}
-	r.Server.EndpointRef = ConnectionRef(connection.Name, connection.Version)
 	r.Begin()
+	s := &r.Server
+	if g.Transport == TransportStdio {
+		s.CommandRef = g.CommandRef
+		r.Command, r.changes.Command = g.Command, g.Command
+		s.Launch = Launch{Status: LaunchPending}
+		s.Discovery = DiscoveryRun{Status: DiscoveryNever}
+	} else {
+		r.Connection = Connection{
+			TenantID: g.TenantID, Name: g.ServerID, Version: 1, URL: g.URL, DialAddress: g.DialAddress,
+			Authentication: g.Authentication, CreatedAt: now, CreatedBy: actor.Subject,
+		}
+		r.changes.Connection = &r.Connection
+		s.EndpointRef = ConnectionRef(r.Connection.Name, r.Connection.Version)
+		s.Discovery = DiscoveryRun{Number: 1, Status: DiscoveryRunning, RequestedBy: actor.Subject} // the first follows at once
+	}
+	if g.Direction == DirectionExposed {
+		s.ExposedURL = g.URL
+	}
+	s.TargetDigest = TargetOf(s, r.Connection, r.Command).Digest()
 	r.touch()
 	r.note("registered")
 	r.emit(EventServerRegistered, ServerRegistered{
 		ServerID: g.ServerID, TenantID: g.TenantID, Direction: g.Direction, Transport: g.Transport, Authentication: g.Authentication,
 	})
-	return r, provider, connection
+	return r, provider
 }

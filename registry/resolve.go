@@ -8,8 +8,17 @@ type ResolveFacts struct {
 	Tool            *Tool // nil: the tenant has none of this id
 	Server          *Server
 	ProviderEnabled bool
-	Binding         *ToolBinding // nil: never approved
-	Now             time.Time    // the database's clock
+	Binding         *ToolBinding     // nil: never approved
+	Capabilities    *CapabilityModel // of the server; nil: none switches anything off
+	Now             time.Time        // the database's clock
+}
+
+// off gives the capability that switches the tool off, if one does.
+func (f *ResolveFacts) off() string {
+	if f.Capabilities == nil {
+		return ""
+	}
+	return f.Capabilities.Blocks(f.Tool.ExternalID)
 }
 
 // Denial is why a tool may not be called. A denial is an answer.
@@ -42,10 +51,13 @@ var conditions = []struct {
 	},
 	{ReasonToolDisabled, func(f *ResolveFacts) bool { return !f.Tool.Enabled }, nil},
 	{
-		ReasonToolUnavailable, func(f *ResolveFacts) bool { return !f.Tool.Available },
+		ReasonToolUnavailable, func(f *ResolveFacts) bool { return !f.Tool.Available || f.off() != "" },
 		func(f *ResolveFacts) string {
-			if f.Tool.Verdict != "" {
+			switch {
+			case f.Tool.Verdict != "":
 				return string(f.Tool.Verdict)
+			case f.Tool.Available:
+				return "capability:" + f.off() // R86
 			}
 			return "not offered since " + f.Tool.LastSeenAt.UTC().Format(time.RFC3339)
 		},

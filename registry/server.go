@@ -71,6 +71,7 @@ type Server struct {
 
 	Review    Review       `json:"review" bun:"embed:review_"`
 	Discovery DiscoveryRun `json:"discovery" bun:"embed:discovery_"`
+	Launch    Launch       `json:"launch,omitzero" bun:"embed:launch_"`
 	Exception Exception    `json:"exception" bun:"embed:exception_"`
 
 	CreatedAt time.Time `json:"createdAt" bun:"created_at"`

@@ -15,7 +15,16 @@ type Target struct {
 	DialAddress    string         `json:"dialAddress,omitempty"` // host:port to connect to instead of the URL's (R32)
 	Authentication Authentication `json:"authentication"`
 	Issuer         string         `json:"issuer,omitempty"`
-	Command        []string       `json:"command,omitempty"`
+	Command        *Command       `json:"command,omitempty"` // of the transport stdio
+}
+
+// TargetOf is the target of a server: by the version of the connection that it
+// pins, or by its command.
+func TargetOf(s *Server, c Connection, k *Command) Target {
+	if s.Transport == TransportStdio {
+		return Target{Transport: s.Transport, Authentication: s.Authentication, Command: k}
+	}
+	return Target{Transport: s.Transport, URL: c.URL, DialAddress: c.DialAddress, Authentication: s.Authentication}
 }
 
 // Digest is the target's digest.

@@ -130,8 +130,3 @@ type Connection struct {
 	CreatedAt      time.Time      `json:"createdAt" bun:"created_at"`
 	CreatedBy      string         `json:"createdBy" bun:"created_by"`
 }
-
-// Target is what a connection of a server resolves to.
-func (c Connection) Target(transport Transport, auth Authentication) Target {
-	return Target{Transport: transport, URL: c.URL, DialAddress: c.DialAddress, Authentication: auth}
-}

@@ -142,6 +142,9 @@ func TestRecord(t *testing.T) {
 	h.saveRun("server-continues-as-new", workflows.ServerWorkflowID("default", "carried"), handle.RunID())
 	h.save("server-continued", workflows.ServerWorkflowID("default", "carried"))
 
+	h.launched("launched")
+	h.save("server-launched", workflows.ServerWorkflowID("default", "launched"))
+
 	// A connection test, and a sweep that has something to tell.
 	h.register("tested", one.URL)
 	tested := h.is("tested", registry.StateVerified)
@@ -165,16 +168,6 @@ func TestRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.save("sweep", "sweep")
-}
-
-func (h *house) decide(name string, ruling registry.Ruling) {
-	h.Helper()
-	_, err := h.client.Decide(h.Context(), name, workflows.DecideInput{
-		Tenant: "default", ServerID: h.get(name).ServerID, Operation: operation(string(ruling.Verb)), Ruling: ruling,
-	})
-	if err != nil {
-		h.Fatal(err)
-	}
 }
 
 // closed waits until a workflow has ended.

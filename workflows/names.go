@@ -28,6 +28,7 @@ const (
 	DecisionReject        = "reject"
 	DecisionRequestReview = "request_review"
 	DecisionWithdraw      = "withdraw"
+	DecisionApproveLaunch = "approve_launch"
 
 	SignalProbe = "probe_outcome"
 
@@ -39,7 +40,7 @@ const (
 )
 
 // decisions lists the decisions that come as updates and as signals.
-var decisions = []string{DecisionApprove, DecisionReject, DecisionRequestReview, DecisionWithdraw}
+var decisions = []string{DecisionApprove, DecisionReject, DecisionRequestReview, DecisionWithdraw, DecisionApproveLaunch}
 
 // Search attributes, to be registered in the namespace.
 var (

@@ -33,7 +33,7 @@ var (
 	}
 	// testing meets a server while a person waits: once.
 	testing = workflow.ActivityOptions{
-		StartToCloseTimeout: time.Minute,
+		StartToCloseTimeout: 110 * time.Second, // a process may take 75 s to start, its lists 30 s
 		HeartbeatTimeout:    20 * time.Second,
 		RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
 	}

@@ -83,7 +83,9 @@ func (s *server) onEdit(ctx workflow.Context, in activities.EditInput) (activiti
 		return out.Server, err
 	})
 	if err == nil && now.TargetDigest != before {
-		s.State.Discover = in.Operation.Actor.Subject
+		if !now.LaunchPending() {
+			s.State.Discover = in.Operation.Actor.Subject
+		}
 		if s.stopChild != nil {
 			s.stopChild() // it looks at the old target
 		}

@@ -66,7 +66,9 @@ func describe(t *sheet, s server, offers *registryv1.GetMcpCapabilitiesResponse)
 	t.field("Reached", some(", ", word(s.GetDirection()), word(s.GetTransport()), orNothing("protocol ", s.GetProtocolVersion())))
 	t.field("URL", s.GetEndpointUrl())
 	t.field("Dial address", s.GetDialAddress())
-	t.field("Command", s.GetCommandRef())
+	if s.GetCommand() != nil {
+		launchSheet(t, s)
+	}
 	t.field("Connection", s.GetEndpointRef())
 	t.field("Authentication", word(s.GetAuthentication()))
 	t.field("Exception", exceptionLine(s))

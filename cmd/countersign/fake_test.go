@@ -39,6 +39,7 @@ type fakeAPI struct {
 	mu       sync.Mutex
 	servers  []*registryv1.McpServer
 	offers   map[string]*registryv1.GetMcpCapabilitiesResponse // by server id
+	reports  map[string]*registryv1.CapabilityReport           // by server id
 	keys     map[string]string                                 // server id by idempotency key
 	calls    []string
 	refusals []error               // of the next calls
@@ -81,7 +82,7 @@ func invalid(field, message string) error {
 // startFake serves a fake API on a loopback port until the end of the test.
 func startFake() (*fakeAPI, *httptest.Server) {
 	f := &fakeAPI{
-		servers: fixtureServers(), offers: fixtureOffers(), keys: map[string]string{}, later: map[string][]lateTurn{},
+		servers: fixtureServers(), offers: fixtureOffers(), reports: fixtureReports(), keys: map[string]string{}, later: map[string][]lateTurn{},
 	}
 	mux := http.NewServeMux()
 	guard := connect.WithInterceptors(connect.UnaryInterceptorFunc(f.guard))
@@ -157,9 +158,10 @@ func (f *fakeAPI) RegisterMcpServer(ctx context.Context, r *registryv1.RegisterM
 		s, err := f.find(id)
 		return &registryv1.RegisterMcpServerResponse{Server: s}, err
 	}
-	if r.GetTransport() == registryv1.McpTransport_MCP_TRANSPORT_STDIO {
-		return nil, refusal(connect.CodeFailedPrecondition, registry.ReasonTransportUnsupported,
-			"register the server by its streamable HTTP endpoint", nil, "servers of transport stdio cannot be registered")
+	stdio := r.GetTransport() == registryv1.McpTransport_MCP_TRANSPORT_STDIO
+	if stdio && r.GetCommandRef() == "unknown" {
+		return nil, refusal(connect.CodeFailedPrecondition, registry.ReasonUnknownCommand,
+			"have the operator add it to commands in the configuration of the workers", nil, "the operator's allow-list has no command %q", r.GetCommandRef())
 	}
 	if strings.Contains(r.GetEndpointUrl(), "@") {
 		return nil, invalid("endpoint_url", "must not hold credentials")
@@ -177,12 +179,36 @@ func (f *fakeAPI) RegisterMcpServer(ctx context.Context, r *registryv1.RegisterM
 	if r.GetExceptionReason() != "" {
 		s.AuthenticationException = &registryv1.AuthenticationException{Reason: r.GetExceptionReason()}
 	}
+	if stdio {
+		s.CommandRef, s.TargetDigest, s.Discovery = r.GetCommandRef(), "sha256:target-of-"+r.GetCommandRef(), nil
+		s.Command = &registryv1.Command{
+			Ref: r.GetCommandRef(), Argv: []string{"/usr/bin/node", "/opt/files.js", "--root", "/srv/a b\x1b[2J", strings.Repeat("x", 300)},
+			WorkingDirectory: "/srv", Env: map[string]string{"API_KEY": "env:FILES_KEY"}, Sandbox: "bubblewrap",
+		}
+		if r.GetCommandRef() == "open" {
+			s.Command.Sandbox = "none"
+			s.Warnings = []string{"its process runs without a sandbox: it can read and do what the worker can"}
+		}
+		s.Launch = &registryv1.Launch{Status: launchPending}
+	}
 	if strings.HasPrefix(r.GetEndpointUrl(), "http://") {
 		s.Warnings = []string{"the endpoint is not encrypted"}
 	}
 	f.servers = append(f.servers, s)
 	f.keys[key] = s.GetServerId()
 	return &registryv1.RegisterMcpServerResponse{Server: s}, nil
+}
+
+func (f *fakeAPI) ApproveLaunch(_ context.Context, r *registryv1.ApproveLaunchRequest) (*registryv1.ApproveLaunchResponse, error) {
+	s, err := f.find(r.GetServerId())
+	if err != nil {
+		return nil, err
+	}
+	if r.GetDigest() != s.GetTargetDigest() {
+		return nil, refusal(connect.CodeAborted, registry.ReasonSuperseded, "look at the command as it is now", nil, "the command is another one now")
+	}
+	s.Launch = &registryv1.Launch{Status: registryv1.LaunchStatus_LAUNCH_STATUS_APPROVED, TargetDigest: r.GetDigest(), ApprovedBy: "ann"}
+	return &registryv1.ApproveLaunchResponse{Server: s}, nil
 }
 
 func (f *fakeAPI) GetMcpServer(_ context.Context, r *registryv1.GetMcpServerRequest) (*registryv1.GetMcpServerResponse, error) {
@@ -326,6 +352,19 @@ func (f *fakeAPI) GetMcpCapabilities(_ context.Context, r *registryv1.GetMcpCapa
 		}
 	}
 	return offers, nil
+}
+
+func (f *fakeAPI) GetCapabilityReport(_ context.Context, r *registryv1.GetCapabilityReportRequest) (*registryv1.GetCapabilityReportResponse, error) {
+	s, err := f.find(r.GetServerId())
+	if err != nil {
+		return nil, err
+	}
+	report := proto.CloneOf(f.reports[s.GetServerId()])
+	if report == nil {
+		report = &registryv1.CapabilityReport{Doubt: "it was not discovered yet"}
+	}
+	report.ServerId, report.ServerName, report.Reported = s.GetServerId(), s.GetName(), s.GetReported()
+	return &registryv1.GetCapabilityReportResponse{Report: report}, nil
 }
 
 func (f *fakeAPI) ActivateMcpServer(_ context.Context, r *registryv1.ActivateMcpServerRequest) (*registryv1.ActivateMcpServerResponse, error) {

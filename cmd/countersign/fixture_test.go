@@ -94,6 +94,38 @@ func fixtureOffers() map[string]*registryv1.GetMcpCapabilitiesResponse {
 	}
 }
 
+func fixtureReports() map[string]*registryv1.CapabilityReport {
+	return map[string]*registryv1.CapabilityReport{
+		"srv_search": {
+			ProtocolVersion: "2026-07-28",
+			KnownServers:    []*registryv1.KnownServer{{Id: "search", Title: "Search server", ProductVersion: "1.61.0"}},
+			Capabilities: []*registryv1.CapabilityState{
+				{Key: "search.build", Feature: "Builds an index", Available: true, GatedTools: []string{"reindex"}, Note: "Takes a while."},
+				{
+					Key: "search.delete", Feature: "Deletes from it", Blocker: registryv1.CapabilityBlocker_CAPABILITY_BLOCKER_VERSION,
+					BlockerText: "needs product version 1.64, and this is 1.61.0", Note: "Not told.",
+					SinceAxis: registryv1.CapabilityAxis_CAPABILITY_AXIS_PRODUCT, SinceVersion: "1.64",
+				},
+				{Key: "search.query", Feature: "Searches", Available: true},
+			},
+			Tools:            []*registryv1.ReportedTool{{Name: "query", Arguments: []string{"text"}}, {Name: "reindex"}},
+			ToolCount:        2,
+			ForeignTools:     []*registryv1.ReportedTool{{Name: "far__call"}},
+			QuarantinedTools: []*registryv1.ReportedTool{{Name: "bad\x1b[2J", QuarantineReason: "unsafe_name"}},
+			LookTime:         day(2),
+		},
+		"srv_demo": {Tools: []*registryv1.ReportedTool{{Name: "echo"}}, ToolCount: 1, LookTime: day(2)},
+		"srv_flaky": {
+			KnownServers: []*registryv1.KnownServer{{Id: "flaky", Title: "Flaky server", ProductVersion: "2", ProductVersionDeclared: true}}, ProductVersion: "2",
+			Capabilities: []*registryv1.CapabilityState{{
+				Key: "flaky.answers", Feature: "Answers", Blocker: registryv1.CapabilityBlocker_CAPABILITY_BLOCKER_LOOK,
+				BlockerText: "the last look at it failed or is not believed: handshake",
+			}},
+			Doubt: "the last look at it failed or is not believed: handshake", LookTime: day(1),
+		},
+	}
+}
+
 func fixtureRuns(s *registryv1.McpServer) []*registryv1.Run {
 	return []*registryv1.Run{
 		{

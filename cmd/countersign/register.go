@@ -23,15 +23,17 @@ func registerCommand(c *cli) *cobra.Command {
 		wait                       waiting
 	)
 	command := &cobra.Command{
-		Use:   "register NAME --url URL --auth oauth2|workload|none",
+		Use:   "register NAME {--url URL | --transport stdio --command-ref NAME} --auth oauth2|workload|none",
 		Short: "Register a server and start its first discovery",
 		Long: `Registers a server and starts its first discovery. Nothing of it is callable
-before somebody approved it.
+before somebody approved it. A server of transport stdio is named by a command of
+the operator's allow-list, and is not started before its launch was approved.
 
 The same --idempotency-key with the same values registers once, however often
 the command runs; without the flag a key is made.`,
 		Example: `  countersign server register search --url https://mcp.example.com/mcp --auth oauth2 --owner team-search --wait verified
-  countersign server register demo --url http://127.0.0.1:8090/mcp --auth none --exception-reason "demo on this machine"`,
+  countersign server register demo --url http://127.0.0.1:8090/mcp --auth none --exception-reason "demo on this machine"
+  countersign server register files --transport stdio --command-ref filesystem --auth workload`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			request.Name = args[0]
@@ -97,6 +99,9 @@ func fill(r *registryv1.RegisterMcpServerRequest, auth, direction, transport str
 	http := r.GetTransport() == registryv1.McpTransport_MCP_TRANSPORT_STREAMABLE_HTTP
 	if http && r.GetEndpointUrl() == "" {
 		return usagef("--url is required")
+	}
+	if !http && r.GetCommandRef() == "" {
+		return usagef("--transport stdio needs --command-ref NAME: a command of the operator's allow-list")
 	}
 	none := r.GetAuthentication() == registryv1.McpAuthentication_MCP_AUTHENTICATION_NONE_EXCEPTION
 	if none && r.GetExceptionReason() == "" {

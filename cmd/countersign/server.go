@@ -39,11 +39,13 @@ by an approval of exactly what was discovered. NAME is a server's name or id.`,
 		getServerCommand(c),
 		listServersCommand(c),
 		describeCommand(c),
+		reportCommand(c),
 		discoverCommand(c),
 		testServerCommand(c),
 		runsCommand(c),
 		updateCommand(c),
 		approveCommand(c),
+		approveLaunchCommand(c),
 		rejectCommand(c),
 		requestReviewCommand(c),
 		retireCommand(c),
@@ -64,7 +66,7 @@ var servers = view[server]{
 		{title: "CALLABLE", text: func(s server) string {
 			return fmt.Sprintf("%d/%d", s.GetCounts().GetCallableTools(), s.GetCounts().GetAvailableTools())
 		}},
-		{title: "URL", text: func(s server) string { return some(" ", s.GetEndpointUrl(), s.GetCommandRef()) }},
+		{title: "URL", text: func(s server) string { return some(" ", s.GetEndpointUrl(), commandLine(s)) }},
 		{title: "ID", wide: true, text: server.GetServerId},
 		{title: "DIRECTION", wide: true, text: func(s server) string { return word(s.GetDirection()) }},
 		{title: "TRANSPORT", wide: true, text: func(s server) string { return word(s.GetTransport()) }},
@@ -74,6 +76,15 @@ var servers = view[server]{
 		{title: "LAST HANDSHAKE", wide: true, text: func(s server) string { return when(s.GetLastHandshakeAt()) }},
 		{title: "UPDATED", wide: true, text: func(s server) string { return when(s.GetUpdateTime()) }},
 	},
+}
+
+// commandLine names the command of a server, and says when nothing keeps it from
+// the machine.
+func commandLine(s server) string {
+	if s.GetCommand().GetSandbox() == string(registry.SandboxNone) {
+		return s.GetCommandRef() + " (no sandbox)"
+	}
+	return s.GetCommandRef()
 }
 
 // healthWord is the level, with the reason where it is not simply well.
@@ -109,6 +120,9 @@ func nextCommand(s server) string {
 	pending := s.GetReview().GetStatus() == reviewPending
 	has := func(causes ...registry.Cause) bool {
 		return slices.ContainsFunc(causes, func(c registry.Cause) bool { return slices.Contains(s.GetCauses(), string(c)) })
+	}
+	if s.GetLaunch().GetStatus() == launchPending && s.GetState() != stateRetired {
+		return about("approve-launch")
 	}
 	switch s.GetState() {
 	case stateRegistered:

@@ -66,6 +66,9 @@ func (c *cli) await(ctx context.Context, a *api, s server, w waiting) (server, e
 		switch {
 		case w.word == "" || reached(s.GetState(), w.state):
 			return s, nil
+		case s.GetLaunch().GetStatus() == launchPending && s.GetState() != stateRetired:
+			return s, failf(registry.ReasonLaunchPending, "server %s is not started before its launch is approved", s.GetName()).
+				withNext("countersign server approve-launch %s", s.GetName())
 		case s.GetState() == stateRetired:
 			return s, (&failure{
 				Exit: exitFailure, Reason: registry.ReasonServerRetired,

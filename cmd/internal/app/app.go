@@ -8,9 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/signal"
-	"sync/atomic"
-	"syscall"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
@@ -50,7 +47,10 @@ type App struct {
 // order: the api first says that it is not ready, then drains; then the worker,
 // which does what the api was asked for, lets running activities end.
 func (a App) Run(ctx context.Context) error {
-	limits := a.limits(ctx)
+	settings, err := a.settings(ctx)
+	if err != nil {
+		return err
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	drained := make(chan struct{})
 	if a.Listener == nil {
@@ -64,7 +64,7 @@ func (a App) Run(ctx context.Context) error {
 	}
 	group.Go(func() error {
 		if a.Worker {
-			w, err := a.work(ctx, limits)
+			w, err := a.work(ctx, settings)
 			if w == nil {
 				return err
 			}
@@ -121,15 +121,19 @@ func (a App) hosts() []string {
 // work starts the worker. A Temporal that is away is waited for, since an api
 // in the same process does without it; the worker is nil when the context is
 // over before.
-func (a App) work(ctx context.Context, limits func() registry.Limits) (sdk.Worker, error) {
+func (a App) work(ctx context.Context, settings *settings) (sdk.Worker, error) {
 	networks, err := a.Config.Networks()
 	if err != nil {
 		return nil, err
 	}
 	acts := &activities.Activities{
-		DB:               a.DB,
-		MCP:              &mcpclient.Client{Guard: outbound.NewGuard(outbound.Options{AllowNetworks: networks}), Limits: limits},
-		Limits:           limits,
+		DB: a.DB,
+		MCP: &mcpclient.Client{
+			Guard: outbound.NewGuard(outbound.Options{AllowNetworks: networks}), Limits: settings.limits,
+			Commands: a.launcher(), Processes: a.Config.Processes,
+		},
+		Limits:           settings.limits,
+		Command:          settings.command,
 		AcceptUnsigned:   a.AcceptUnsigned,
 		ProbeConcurrency: a.Config.Probe.Concurrency,
 		Log:              a.Log,
@@ -167,39 +171,6 @@ func (a App) schedule(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-	}
-}
-
-// limits gives the limits of the MCP client, which follow the configuration
-// when it is reloaded (R200).
-func (a App) limits(ctx context.Context) func() registry.Limits {
-	var timeout atomic.Int64
-	timeout.Store(int64(a.Config.HandshakeTimeoutSeconds))
-	if a.Reload != nil {
-		hangup := make(chan os.Signal, 1)
-		signal.Notify(hangup, syscall.SIGHUP)
-		go func() {
-			defer signal.Stop(hangup)
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-hangup:
-				}
-				fresh, err := a.Reload()
-				if err != nil {
-					a.Log.LogAttrs(ctx, slog.LevelError, "configuration not reloaded", slog.Any("error", err))
-					continue
-				}
-				timeout.Store(int64(fresh.HandshakeTimeoutSeconds))
-				a.Log.LogAttrs(ctx, slog.LevelInfo, "configuration reloaded", slog.Int("handshake_timeout_seconds", fresh.HandshakeTimeoutSeconds))
-			}
-		}()
-	}
-	return func() registry.Limits {
-		l := registry.DefaultLimits()
-		l.Connect = time.Duration(timeout.Load()) * time.Second
-		return l
 	}
 }
 

@@ -32,9 +32,20 @@ type Config struct {
 	Temporal Temporal `koanf:"temporal"`
 	Auth     Auth     `koanf:"auth"`
 	Outbound Outbound `koanf:"outbound"`
+	Secrets  Secrets  `koanf:"secrets"`
 	Probe    Probe    `koanf:"probe"`
 	Worker   Worker   `koanf:"worker"`
 	Log      Log      `koanf:"log"`
+
+	// Commands is the allow-list of what may be started as a server. Reloaded on
+	// SIGHUP (C11).
+	Commands []Command `koanf:"commands"`
+	// Capabilities says where what is known of servers is told. Reloaded on
+	// SIGHUP.
+	Capabilities Capabilities `koanf:"capabilities"`
+
+	// Processes is how many of them run at once in one worker.
+	Processes int `koanf:"processes"`
 
 	// HandshakeTimeoutSeconds bounds one handshake. Reloaded on SIGHUP (R200).
 	HandshakeTimeoutSeconds int `koanf:"handshake_timeout_seconds"`
@@ -77,6 +88,11 @@ type Probe struct {
 	Concurrency int           `koanf:"concurrency"`
 }
 
+// Capabilities say where the installation's own capability table is.
+type Capabilities struct {
+	Table string `koanf:"table"` // file that is added to the built-in table; empty: that alone
+}
+
 // Worker says under which version this build runs workflows.
 type Worker struct {
 	Deployment string `koanf:"deployment"`
@@ -93,6 +109,7 @@ type Log struct {
 func Default() Config {
 	return Config{
 		Listen:                  "127.0.0.1:8080",
+		Processes:               4,
 		Probe:                   Probe{Interval: 5 * time.Minute, Concurrency: 16},
 		Log:                     Log{Level: "info", Format: "json"},
 		HandshakeTimeoutSeconds: 10,
@@ -169,6 +186,12 @@ func (c Config) validate() error {
 	}
 	if (c.Worker.Deployment == "") != (c.Worker.Build == "") {
 		return fmt.Errorf("worker.deployment and worker.build go together")
+	}
+	if c.Processes < 1 || c.Processes > 256 {
+		return fmt.Errorf("processes must be 1 to 256, not %d", c.Processes)
+	}
+	if _, err := c.AllowList(); err != nil {
+		return err
 	}
 	_, err := c.Networks()
 	return err

@@ -30,6 +30,7 @@ type dev struct {
 	listen, temporal, ui string
 	demo                 string
 	interval             time.Duration // between probes
+	flags                []string      // further ones
 	tokens               map[string]map[registry.Role]string
 	wroteLog             []*record // of all runs
 }
@@ -62,8 +63,11 @@ func (d *dev) launch(t *testing.T, env ...string) {
 			<-starting
 		}
 	}()
-	d.process = launch(t, "countersign-dev", env, "--listen", d.listen, "--temporal-listen", d.temporal, "--temporal-ui-listen", d.ui,
-		"--demo-listen", d.demo, "--data-dir", d.dir, "--probe-interval", d.interval.String())
+	args := append([]string{
+		"--listen", d.listen, "--temporal-listen", d.temporal, "--temporal-ui-listen", d.ui,
+		"--demo-listen", d.demo, "--data-dir", d.dir, "--probe-interval", d.interval.String(),
+	}, d.flags...)
+	d.process = launch(t, "countersign-dev", env, args...)
 	d.wroteLog = append(d.wroteLog, &d.log)
 	p := d.process
 	started = true

@@ -97,8 +97,14 @@ type process struct {
 // given.
 func launch(t *testing.T, program string, env []string, args ...string) *process {
 	t.Helper()
+	return execute(t, filepath.Join(programs, program), env, args...)
+}
+
+// execute starts a program of others in the same way.
+func execute(t *testing.T, path string, env []string, args ...string) *process {
+	t.Helper()
 	p := &process{ended: make(chan struct{})}
-	p.cmd = exec.Command(filepath.Join(programs, program), args...)
+	p.cmd = exec.Command(path, args...)
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, env...)
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = t.TempDir(), &p.out, &p.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -114,7 +120,7 @@ func launch(t *testing.T, program string, env []string, args ...string) *process
 	t.Cleanup(func() {
 		p.kill()
 		if t.Failed() {
-			t.Logf("%s %s wrote:\n%s%s", program, strings.Join(args, " "), tail(p.out.String()), tail(p.log.String()))
+			t.Logf("%s %s wrote:\n%s%s", filepath.Base(path), strings.Join(args, " "), tail(p.out.String()), tail(p.log.String()))
 		}
 	})
 	return p

@@ -201,7 +201,9 @@ type Routing struct {
 	// The governance policy bundle of the call.
 	GovernancePolicyRef string `protobuf:"bytes,14,opt,name=governance_policy_ref,json=governancePolicyRef,proto3" json:"governance_policy_ref,omitempty"`
 	// The operator's command, for stdio.
-	CommandRef    string `protobuf:"bytes,15,opt,name=command_ref,json=commandRef,proto3" json:"command_ref,omitempty"`
+	CommandRef string `protobuf:"bytes,15,opt,name=command_ref,json=commandRef,proto3" json:"command_ref,omitempty"`
+	// Digest of where the server is reached and as whom, as it was approved.
+	TargetDigest  string `protobuf:"bytes,16,opt,name=target_digest,json=targetDigest,proto3" json:"target_digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -337,6 +339,13 @@ func (x *Routing) GetGovernancePolicyRef() string {
 func (x *Routing) GetCommandRef() string {
 	if x != nil {
 		return x.CommandRef
+	}
+	return ""
+}
+
+func (x *Routing) GetTargetDigest() string {
+	if x != nil {
+		return x.TargetDigest
 	}
 	return ""
 }
@@ -676,7 +685,7 @@ const file_countersign_registry_v1_mcp_registry_service_proto_rawDesc = "" +
 	"\x06detail\x18\x04 \x01(\tR\x06detail\x12\x18\n" +
 	"\amessage\x18\x05 \x01(\tR\amessage\x12:\n" +
 	"\arouting\x18\x06 \x01(\v2 .countersign.registry.v1.RoutingR\arouting\x127\n" +
-	"\x06health\x18\a \x01(\v2\x1f.countersign.registry.v1.HealthR\x06health\"\xac\x05\n" +
+	"\x06health\x18\a \x01(\v2\x1f.countersign.registry.v1.HealthR\x06health\"\xd1\x05\n" +
 	"\aRouting\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x1f\n" +
 	"\vserver_name\x18\x02 \x01(\tR\n" +
@@ -696,7 +705,8 @@ const file_countersign_registry_v1_mcp_registry_service_proto_rawDesc = "" +
 	"\x12descriptor_version\x18\r \x01(\tR\x11descriptorVersion\x122\n" +
 	"\x15governance_policy_ref\x18\x0e \x01(\tR\x13governancePolicyRef\x12\x1f\n" +
 	"\vcommand_ref\x18\x0f \x01(\tR\n" +
-	"commandRef\"M\n" +
+	"commandRef\x12#\n" +
+	"\rtarget_digest\x18\x10 \x01(\tR\ftargetDigest\"M\n" +
 	"\x18BatchResolveToolsRequest\x121\n" +
 	"\btool_ids\x18\x01 \x03(\tB\x16\xbaH\x13\x92\x01\x10\b\x01\x10\xc8\x01\x18\x01\"\ar\x05\x10\x01(\x80\x04R\atoolIds\"\x87\x01\n" +
 	"\x19BatchResolveToolsResponse\x12\x1a\n" +

@@ -79,6 +79,129 @@ func (CapabilityView) EnumDescriptor() ([]byte, []int) {
 	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{0}
 }
 
+// The version that a row of the capability table goes by.
+type CapabilityAxis int32
+
+const (
+	// None: the row holds for all versions.
+	CapabilityAxis_CAPABILITY_AXIS_UNSPECIFIED CapabilityAxis = 0
+	// What the server gives itself.
+	CapabilityAxis_CAPABILITY_AXIS_SERVER CapabilityAxis = 1
+	// The product behind it: declared, else read out of the server's.
+	CapabilityAxis_CAPABILITY_AXIS_PRODUCT CapabilityAxis = 2
+	// The negotiated protocol version.
+	CapabilityAxis_CAPABILITY_AXIS_PROTOCOL CapabilityAxis = 3
+)
+
+// Enum value maps for CapabilityAxis.
+var (
+	CapabilityAxis_name = map[int32]string{
+		0: "CAPABILITY_AXIS_UNSPECIFIED",
+		1: "CAPABILITY_AXIS_SERVER",
+		2: "CAPABILITY_AXIS_PRODUCT",
+		3: "CAPABILITY_AXIS_PROTOCOL",
+	}
+	CapabilityAxis_value = map[string]int32{
+		"CAPABILITY_AXIS_UNSPECIFIED": 0,
+		"CAPABILITY_AXIS_SERVER":      1,
+		"CAPABILITY_AXIS_PRODUCT":     2,
+		"CAPABILITY_AXIS_PROTOCOL":    3,
+	}
+)
+
+func (x CapabilityAxis) Enum() *CapabilityAxis {
+	p := new(CapabilityAxis)
+	*p = x
+	return p
+}
+
+func (x CapabilityAxis) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CapabilityAxis) Descriptor() protoreflect.EnumDescriptor {
+	return file_countersign_registry_v1_mcp_server_service_proto_enumTypes[1].Descriptor()
+}
+
+func (CapabilityAxis) Type() protoreflect.EnumType {
+	return &file_countersign_registry_v1_mcp_server_service_proto_enumTypes[1]
+}
+
+func (x CapabilityAxis) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CapabilityAxis.Descriptor instead.
+func (CapabilityAxis) EnumDescriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{1}
+}
+
+// What keeps a capability from being available.
+type CapabilityBlocker int32
+
+const (
+	// Nothing: it is available.
+	CapabilityBlocker_CAPABILITY_BLOCKER_UNSPECIFIED CapabilityBlocker = 0
+	// The table has it off in all versions.
+	CapabilityBlocker_CAPABILITY_BLOCKER_TABLE CapabilityBlocker = 1
+	// There was no look at the server yet, or the last one failed or is not
+	// believed.
+	CapabilityBlocker_CAPABILITY_BLOCKER_LOOK CapabilityBlocker = 2
+	// A version is too old, unknown or not to be read.
+	CapabilityBlocker_CAPABILITY_BLOCKER_VERSION CapabilityBlocker = 3
+	// A tool is not there.
+	CapabilityBlocker_CAPABILITY_BLOCKER_TOOL CapabilityBlocker = 4
+	// An argument of a tool is not there.
+	CapabilityBlocker_CAPABILITY_BLOCKER_ARGUMENT CapabilityBlocker = 5
+)
+
+// Enum value maps for CapabilityBlocker.
+var (
+	CapabilityBlocker_name = map[int32]string{
+		0: "CAPABILITY_BLOCKER_UNSPECIFIED",
+		1: "CAPABILITY_BLOCKER_TABLE",
+		2: "CAPABILITY_BLOCKER_LOOK",
+		3: "CAPABILITY_BLOCKER_VERSION",
+		4: "CAPABILITY_BLOCKER_TOOL",
+		5: "CAPABILITY_BLOCKER_ARGUMENT",
+	}
+	CapabilityBlocker_value = map[string]int32{
+		"CAPABILITY_BLOCKER_UNSPECIFIED": 0,
+		"CAPABILITY_BLOCKER_TABLE":       1,
+		"CAPABILITY_BLOCKER_LOOK":        2,
+		"CAPABILITY_BLOCKER_VERSION":     3,
+		"CAPABILITY_BLOCKER_TOOL":        4,
+		"CAPABILITY_BLOCKER_ARGUMENT":    5,
+	}
+)
+
+func (x CapabilityBlocker) Enum() *CapabilityBlocker {
+	p := new(CapabilityBlocker)
+	*p = x
+	return p
+}
+
+func (x CapabilityBlocker) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CapabilityBlocker) Descriptor() protoreflect.EnumDescriptor {
+	return file_countersign_registry_v1_mcp_server_service_proto_enumTypes[2].Descriptor()
+}
+
+func (CapabilityBlocker) Type() protoreflect.EnumType {
+	return &file_countersign_registry_v1_mcp_server_service_proto_enumTypes[2]
+}
+
+func (x CapabilityBlocker) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CapabilityBlocker.Descriptor instead.
+func (CapabilityBlocker) EnumDescriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{2}
+}
+
 // Request of RegisterMcpServer.
 type RegisterMcpServerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -544,7 +667,7 @@ type UpdateMcpServerRequest struct {
 	// The new values.
 	Server *ServerPatch `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`
 	// Which of them count: description, owner, labels, product_version,
-	// governance_policy_ref, endpoint_url, dial_address.
+	// governance_policy_ref, endpoint_url, dial_address, command_ref.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,3,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	// What the caller saw.
 	Etag          string `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
@@ -626,7 +749,10 @@ type ServerPatch struct {
 	// Another URL: unbinds every tool and starts a discovery.
 	EndpointUrl string `protobuf:"bytes,6,opt,name=endpoint_url,json=endpointUrl,proto3" json:"endpoint_url,omitempty"`
 	// Another address to connect to: unbinds every tool and starts a discovery.
-	DialAddress   string `protobuf:"bytes,7,opt,name=dial_address,json=dialAddress,proto3" json:"dial_address,omitempty"`
+	DialAddress string `protobuf:"bytes,7,opt,name=dial_address,json=dialAddress,proto3" json:"dial_address,omitempty"`
+	// The operator's command as it is now, this one or another, for stdio: one
+	// that differs unbinds every tool and waits for an approval of its launch.
+	CommandRef    string `protobuf:"bytes,8,opt,name=command_ref,json=commandRef,proto3" json:"command_ref,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -706,6 +832,13 @@ func (x *ServerPatch) GetEndpointUrl() string {
 func (x *ServerPatch) GetDialAddress() string {
 	if x != nil {
 		return x.DialAddress
+	}
+	return ""
+}
+
+func (x *ServerPatch) GetCommandRef() string {
+	if x != nil {
+		return x.CommandRef
 	}
 	return ""
 }
@@ -1330,6 +1463,590 @@ func (x *GetMcpCapabilitiesResponse) GetQuirks() []string {
 	return nil
 }
 
+// Request of GetCapabilityReport.
+type GetCapabilityReportRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server's id or name.
+	ServerId      string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetCapabilityReportRequest) Reset() {
+	*x = GetCapabilityReportRequest{}
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetCapabilityReportRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetCapabilityReportRequest) ProtoMessage() {}
+
+func (x *GetCapabilityReportRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetCapabilityReportRequest.ProtoReflect.Descriptor instead.
+func (*GetCapabilityReportRequest) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *GetCapabilityReportRequest) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+// Response of GetCapabilityReport.
+type GetCapabilityReportResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The report.
+	Report        *CapabilityReport `protobuf:"bytes,1,opt,name=report,proto3" json:"report,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetCapabilityReportResponse) Reset() {
+	*x = GetCapabilityReportResponse{}
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetCapabilityReportResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetCapabilityReportResponse) ProtoMessage() {}
+
+func (x *GetCapabilityReportResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetCapabilityReportResponse.ProtoReflect.Descriptor instead.
+func (*GetCapabilityReportResponse) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *GetCapabilityReportResponse) GetReport() *CapabilityReport {
+	if x != nil {
+		return x.Report
+	}
+	return nil
+}
+
+// The capability table as it is for one server.
+type CapabilityReport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server's id.
+	ServerId string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	// The server's name.
+	ServerName string `protobuf:"bytes,2,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
+	// What the server says of itself.
+	Reported *ReportedIdentity `protobuf:"bytes,3,opt,name=reported,proto3" json:"reported,omitempty"`
+	// The negotiated protocol version.
+	ProtocolVersion string `protobuf:"bytes,4,opt,name=protocol_version,json=protocolVersion,proto3" json:"protocol_version,omitempty"`
+	// The product's version, as declared with the server.
+	ProductVersion string `protobuf:"bytes,5,opt,name=product_version,json=productVersion,proto3" json:"product_version,omitempty"`
+	// The servers of the table that it is taken for; empty: the table knows
+	// nothing of it.
+	KnownServers []*KnownServer `protobuf:"bytes,6,rep,name=known_servers,json=knownServers,proto3" json:"known_servers,omitempty"`
+	// Every capability that the table has of it, by key.
+	Capabilities []*CapabilityState `protobuf:"bytes,7,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
+	// The tools that it offers and nothing is wrong with, by name.
+	Tools []*ReportedTool `protobuf:"bytes,8,rep,name=tools,proto3" json:"tools,omitempty"`
+	// The tools that it only passes on from others. They decide nothing.
+	ForeignTools []*ReportedTool `protobuf:"bytes,9,rep,name=foreign_tools,json=foreignTools,proto3" json:"foreign_tools,omitempty"`
+	// The tools that it offers and that are quarantined.
+	QuarantinedTools []*ReportedTool `protobuf:"bytes,10,rep,name=quarantined_tools,json=quarantinedTools,proto3" json:"quarantined_tools,omitempty"`
+	// How many tools there are in tools.
+	ToolCount int32 `protobuf:"varint,11,opt,name=tool_count,json=toolCount,proto3" json:"tool_count,omitempty"`
+	// Why the last look at the server tells nothing; empty: it does.
+	Doubt string `protobuf:"bytes,12,opt,name=doubt,proto3" json:"doubt,omitempty"`
+	// When the look was for which this report is valid; absent: there was none.
+	LookTime      *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=look_time,json=lookTime,proto3" json:"look_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CapabilityReport) Reset() {
+	*x = CapabilityReport{}
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CapabilityReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CapabilityReport) ProtoMessage() {}
+
+func (x *CapabilityReport) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CapabilityReport.ProtoReflect.Descriptor instead.
+func (*CapabilityReport) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *CapabilityReport) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+func (x *CapabilityReport) GetServerName() string {
+	if x != nil {
+		return x.ServerName
+	}
+	return ""
+}
+
+func (x *CapabilityReport) GetReported() *ReportedIdentity {
+	if x != nil {
+		return x.Reported
+	}
+	return nil
+}
+
+func (x *CapabilityReport) GetProtocolVersion() string {
+	if x != nil {
+		return x.ProtocolVersion
+	}
+	return ""
+}
+
+func (x *CapabilityReport) GetProductVersion() string {
+	if x != nil {
+		return x.ProductVersion
+	}
+	return ""
+}
+
+func (x *CapabilityReport) GetKnownServers() []*KnownServer {
+	if x != nil {
+		return x.KnownServers
+	}
+	return nil
+}
+
+func (x *CapabilityReport) GetCapabilities() []*CapabilityState {
+	if x != nil {
+		return x.Capabilities
+	}
+	return nil
+}
+
+func (x *CapabilityReport) GetTools() []*ReportedTool {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *CapabilityReport) GetForeignTools() []*ReportedTool {
+	if x != nil {
+		return x.ForeignTools
+	}
+	return nil
+}
+
+func (x *CapabilityReport) GetQuarantinedTools() []*ReportedTool {
+	if x != nil {
+		return x.QuarantinedTools
+	}
+	return nil
+}
+
+func (x *CapabilityReport) GetToolCount() int32 {
+	if x != nil {
+		return x.ToolCount
+	}
+	return 0
+}
+
+func (x *CapabilityReport) GetDoubt() string {
+	if x != nil {
+		return x.Doubt
+	}
+	return ""
+}
+
+func (x *CapabilityReport) GetLookTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LookTime
+	}
+	return nil
+}
+
+// A server that the capability table has rows about.
+type KnownServer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id in the table.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// What it is.
+	Title string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
+	// The product's version that its rows go by; empty: none is known.
+	ProductVersion string `protobuf:"bytes,3,opt,name=product_version,json=productVersion,proto3" json:"product_version,omitempty"`
+	// Whether that was declared; else it was read out of the server's version.
+	ProductVersionDeclared bool `protobuf:"varint,4,opt,name=product_version_declared,json=productVersionDeclared,proto3" json:"product_version_declared,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
+}
+
+func (x *KnownServer) Reset() {
+	*x = KnownServer{}
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KnownServer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KnownServer) ProtoMessage() {}
+
+func (x *KnownServer) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KnownServer.ProtoReflect.Descriptor instead.
+func (*KnownServer) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *KnownServer) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *KnownServer) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *KnownServer) GetProductVersion() string {
+	if x != nil {
+		return x.ProductVersion
+	}
+	return ""
+}
+
+func (x *KnownServer) GetProductVersionDeclared() bool {
+	if x != nil {
+		return x.ProductVersionDeclared
+	}
+	return false
+}
+
+// One capability of one server.
+type CapabilityState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its key in the table.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// The server of the table that has it.
+	KnownServerId string `protobuf:"bytes,2,opt,name=known_server_id,json=knownServerId,proto3" json:"known_server_id,omitempty"`
+	// What it is.
+	Feature string `protobuf:"bytes,3,opt,name=feature,proto3" json:"feature,omitempty"`
+	// Whether table, versions and the last look agree that it is there.
+	Available bool `protobuf:"varint,4,opt,name=available,proto3" json:"available,omitempty"`
+	// What keeps it from being available.
+	Blocker CapabilityBlocker `protobuf:"varint,5,opt,name=blocker,proto3,enum=countersign.registry.v1.CapabilityBlocker" json:"blocker,omitempty"`
+	// The same in one sentence for people.
+	BlockerText string `protobuf:"bytes,6,opt,name=blocker_text,json=blockerText,proto3" json:"blocker_text,omitempty"`
+	// What people should know of it.
+	Note string `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`
+	// The version that it goes by.
+	SinceAxis CapabilityAxis `protobuf:"varint,8,opt,name=since_axis,json=sinceAxis,proto3,enum=countersign.registry.v1.CapabilityAxis" json:"since_axis,omitempty"`
+	// The first version that has it.
+	SinceVersion string `protobuf:"bytes,9,opt,name=since_version,json=sinceVersion,proto3" json:"since_version,omitempty"`
+	// The tools that must be there.
+	RequiredTools []string `protobuf:"bytes,10,rep,name=required_tools,json=requiredTools,proto3" json:"required_tools,omitempty"`
+	// The arguments that must be there.
+	RequiredArguments []*RequiredArgument `protobuf:"bytes,11,rep,name=required_arguments,json=requiredArguments,proto3" json:"required_arguments,omitempty"`
+	// The tools that may be called only while it is available.
+	GatedTools    []string `protobuf:"bytes,12,rep,name=gated_tools,json=gatedTools,proto3" json:"gated_tools,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CapabilityState) Reset() {
+	*x = CapabilityState{}
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CapabilityState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CapabilityState) ProtoMessage() {}
+
+func (x *CapabilityState) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CapabilityState.ProtoReflect.Descriptor instead.
+func (*CapabilityState) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *CapabilityState) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *CapabilityState) GetKnownServerId() string {
+	if x != nil {
+		return x.KnownServerId
+	}
+	return ""
+}
+
+func (x *CapabilityState) GetFeature() string {
+	if x != nil {
+		return x.Feature
+	}
+	return ""
+}
+
+func (x *CapabilityState) GetAvailable() bool {
+	if x != nil {
+		return x.Available
+	}
+	return false
+}
+
+func (x *CapabilityState) GetBlocker() CapabilityBlocker {
+	if x != nil {
+		return x.Blocker
+	}
+	return CapabilityBlocker_CAPABILITY_BLOCKER_UNSPECIFIED
+}
+
+func (x *CapabilityState) GetBlockerText() string {
+	if x != nil {
+		return x.BlockerText
+	}
+	return ""
+}
+
+func (x *CapabilityState) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *CapabilityState) GetSinceAxis() CapabilityAxis {
+	if x != nil {
+		return x.SinceAxis
+	}
+	return CapabilityAxis_CAPABILITY_AXIS_UNSPECIFIED
+}
+
+func (x *CapabilityState) GetSinceVersion() string {
+	if x != nil {
+		return x.SinceVersion
+	}
+	return ""
+}
+
+func (x *CapabilityState) GetRequiredTools() []string {
+	if x != nil {
+		return x.RequiredTools
+	}
+	return nil
+}
+
+func (x *CapabilityState) GetRequiredArguments() []*RequiredArgument {
+	if x != nil {
+		return x.RequiredArguments
+	}
+	return nil
+}
+
+func (x *CapabilityState) GetGatedTools() []string {
+	if x != nil {
+		return x.GatedTools
+	}
+	return nil
+}
+
+// An argument that a tool must have.
+type RequiredArgument struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tool's name.
+	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
+	// The argument's: a property of its input schema.
+	Argument      string `protobuf:"bytes,2,opt,name=argument,proto3" json:"argument,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequiredArgument) Reset() {
+	*x = RequiredArgument{}
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequiredArgument) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequiredArgument) ProtoMessage() {}
+
+func (x *RequiredArgument) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequiredArgument.ProtoReflect.Descriptor instead.
+func (*RequiredArgument) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *RequiredArgument) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *RequiredArgument) GetArgument() string {
+	if x != nil {
+		return x.Argument
+	}
+	return ""
+}
+
+// A tool that a server offers.
+type ReportedTool struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Its arguments, sorted: the properties of its input schema.
+	Arguments []string `protobuf:"bytes,2,rep,name=arguments,proto3" json:"arguments,omitempty"`
+	// Why it is quarantined.
+	QuarantineReason string `protobuf:"bytes,3,opt,name=quarantine_reason,json=quarantineReason,proto3" json:"quarantine_reason,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *ReportedTool) Reset() {
+	*x = ReportedTool{}
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportedTool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportedTool) ProtoMessage() {}
+
+func (x *ReportedTool) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportedTool.ProtoReflect.Descriptor instead.
+func (*ReportedTool) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ReportedTool) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ReportedTool) GetArguments() []string {
+	if x != nil {
+		return x.Arguments
+	}
+	return nil
+}
+
+func (x *ReportedTool) GetQuarantineReason() string {
+	if x != nil {
+		return x.QuarantineReason
+	}
+	return ""
+}
+
 // Approves one tool.
 type ToolLine struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1349,7 +2066,7 @@ type ToolLine struct {
 
 func (x *ToolLine) Reset() {
 	*x = ToolLine{}
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[16]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1361,7 +2078,7 @@ func (x *ToolLine) String() string {
 func (*ToolLine) ProtoMessage() {}
 
 func (x *ToolLine) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[16]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1374,7 +2091,7 @@ func (x *ToolLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolLine.ProtoReflect.Descriptor instead.
 func (*ToolLine) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{16}
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ToolLine) GetTool() string {
@@ -1429,7 +2146,7 @@ type ResourceLine struct {
 
 func (x *ResourceLine) Reset() {
 	*x = ResourceLine{}
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[17]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1441,7 +2158,7 @@ func (x *ResourceLine) String() string {
 func (*ResourceLine) ProtoMessage() {}
 
 func (x *ResourceLine) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[17]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1454,7 +2171,7 @@ func (x *ResourceLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceLine.ProtoReflect.Descriptor instead.
 func (*ResourceLine) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{17}
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ResourceLine) GetUri() string {
@@ -1500,7 +2217,7 @@ type PromptLine struct {
 
 func (x *PromptLine) Reset() {
 	*x = PromptLine{}
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[18]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1512,7 +2229,7 @@ func (x *PromptLine) String() string {
 func (*PromptLine) ProtoMessage() {}
 
 func (x *PromptLine) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[18]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1525,7 +2242,7 @@ func (x *PromptLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptLine.ProtoReflect.Descriptor instead.
 func (*PromptLine) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{18}
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PromptLine) GetPrompt() string {
@@ -1576,7 +2293,7 @@ type ActivateMcpServerRequest struct {
 
 func (x *ActivateMcpServerRequest) Reset() {
 	*x = ActivateMcpServerRequest{}
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[19]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1588,7 +2305,7 @@ func (x *ActivateMcpServerRequest) String() string {
 func (*ActivateMcpServerRequest) ProtoMessage() {}
 
 func (x *ActivateMcpServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[19]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1601,7 +2318,7 @@ func (x *ActivateMcpServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateMcpServerRequest.ProtoReflect.Descriptor instead.
 func (*ActivateMcpServerRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{19}
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ActivateMcpServerRequest) GetServerId() string {
@@ -1678,7 +2395,7 @@ type ActivateMcpServerResponse struct {
 
 func (x *ActivateMcpServerResponse) Reset() {
 	*x = ActivateMcpServerResponse{}
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[20]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1690,7 +2407,7 @@ func (x *ActivateMcpServerResponse) String() string {
 func (*ActivateMcpServerResponse) ProtoMessage() {}
 
 func (x *ActivateMcpServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[20]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1703,7 +2420,7 @@ func (x *ActivateMcpServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateMcpServerResponse.ProtoReflect.Descriptor instead.
 func (*ActivateMcpServerResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{20}
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ActivateMcpServerResponse) GetServer() *McpServer {
@@ -1730,7 +2447,7 @@ type RejectMcpServerRequest struct {
 
 func (x *RejectMcpServerRequest) Reset() {
 	*x = RejectMcpServerRequest{}
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[21]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1742,7 +2459,7 @@ func (x *RejectMcpServerRequest) String() string {
 func (*RejectMcpServerRequest) ProtoMessage() {}
 
 func (x *RejectMcpServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[21]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1755,7 +2472,7 @@ func (x *RejectMcpServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectMcpServerRequest.ProtoReflect.Descriptor instead.
 func (*RejectMcpServerRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{21}
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RejectMcpServerRequest) GetServerId() string {
@@ -1797,7 +2514,7 @@ type RejectMcpServerResponse struct {
 
 func (x *RejectMcpServerResponse) Reset() {
 	*x = RejectMcpServerResponse{}
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[22]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1809,7 +2526,7 @@ func (x *RejectMcpServerResponse) String() string {
 func (*RejectMcpServerResponse) ProtoMessage() {}
 
 func (x *RejectMcpServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[22]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1822,7 +2539,7 @@ func (x *RejectMcpServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectMcpServerResponse.ProtoReflect.Descriptor instead.
 func (*RejectMcpServerResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{22}
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RejectMcpServerResponse) GetServer() *McpServer {
@@ -1847,7 +2564,7 @@ type RequestReviewRequest struct {
 
 func (x *RequestReviewRequest) Reset() {
 	*x = RequestReviewRequest{}
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[23]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1859,7 +2576,7 @@ func (x *RequestReviewRequest) String() string {
 func (*RequestReviewRequest) ProtoMessage() {}
 
 func (x *RequestReviewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[23]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1872,7 +2589,7 @@ func (x *RequestReviewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestReviewRequest.ProtoReflect.Descriptor instead.
 func (*RequestReviewRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{23}
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RequestReviewRequest) GetServerId() string {
@@ -1907,7 +2624,7 @@ type RequestReviewResponse struct {
 
 func (x *RequestReviewResponse) Reset() {
 	*x = RequestReviewResponse{}
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[24]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1919,7 +2636,7 @@ func (x *RequestReviewResponse) String() string {
 func (*RequestReviewResponse) ProtoMessage() {}
 
 func (x *RequestReviewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[24]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1932,10 +2649,129 @@ func (x *RequestReviewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestReviewResponse.ProtoReflect.Descriptor instead.
 func (*RequestReviewResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{24}
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RequestReviewResponse) GetServer() *McpServer {
+	if x != nil {
+		return x.Server
+	}
+	return nil
+}
+
+// Request of ApproveLaunch.
+type ApproveLaunchRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server's id or name.
+	ServerId string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	// The target digest of the server that the approver saw.
+	Digest string `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	// Why.
+	Comment string `protobuf:"bytes,3,opt,name=comment,proto3" json:"comment,omitempty"`
+	// What the caller saw.
+	Etag          string `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApproveLaunchRequest) Reset() {
+	*x = ApproveLaunchRequest{}
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApproveLaunchRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApproveLaunchRequest) ProtoMessage() {}
+
+func (x *ApproveLaunchRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApproveLaunchRequest.ProtoReflect.Descriptor instead.
+func (*ApproveLaunchRequest) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ApproveLaunchRequest) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+func (x *ApproveLaunchRequest) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *ApproveLaunchRequest) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+func (x *ApproveLaunchRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+// Response of ApproveLaunch.
+type ApproveLaunchResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server as it is now.
+	Server        *McpServer `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApproveLaunchResponse) Reset() {
+	*x = ApproveLaunchResponse{}
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApproveLaunchResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApproveLaunchResponse) ProtoMessage() {}
+
+func (x *ApproveLaunchResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApproveLaunchResponse.ProtoReflect.Descriptor instead.
+func (*ApproveLaunchResponse) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ApproveLaunchResponse) GetServer() *McpServer {
 	if x != nil {
 		return x.Server
 	}
@@ -1957,7 +2793,7 @@ type RetireMcpServerRequest struct {
 
 func (x *RetireMcpServerRequest) Reset() {
 	*x = RetireMcpServerRequest{}
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[25]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1969,7 +2805,7 @@ func (x *RetireMcpServerRequest) String() string {
 func (*RetireMcpServerRequest) ProtoMessage() {}
 
 func (x *RetireMcpServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[25]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1982,7 +2818,7 @@ func (x *RetireMcpServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetireMcpServerRequest.ProtoReflect.Descriptor instead.
 func (*RetireMcpServerRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{25}
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RetireMcpServerRequest) GetServerId() string {
@@ -2017,7 +2853,7 @@ type RetireMcpServerResponse struct {
 
 func (x *RetireMcpServerResponse) Reset() {
 	*x = RetireMcpServerResponse{}
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[26]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2029,7 +2865,7 @@ func (x *RetireMcpServerResponse) String() string {
 func (*RetireMcpServerResponse) ProtoMessage() {}
 
 func (x *RetireMcpServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[26]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2042,7 +2878,7 @@ func (x *RetireMcpServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetireMcpServerResponse.ProtoReflect.Descriptor instead.
 func (*RetireMcpServerResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{26}
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RetireMcpServerResponse) GetServer() *McpServer {
@@ -2067,7 +2903,7 @@ type ListMcpServerRunsRequest struct {
 
 func (x *ListMcpServerRunsRequest) Reset() {
 	*x = ListMcpServerRunsRequest{}
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[27]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2079,7 +2915,7 @@ func (x *ListMcpServerRunsRequest) String() string {
 func (*ListMcpServerRunsRequest) ProtoMessage() {}
 
 func (x *ListMcpServerRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[27]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2092,7 +2928,7 @@ func (x *ListMcpServerRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMcpServerRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListMcpServerRunsRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{27}
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListMcpServerRunsRequest) GetServerId() string {
@@ -2129,7 +2965,7 @@ type ListMcpServerRunsResponse struct {
 
 func (x *ListMcpServerRunsResponse) Reset() {
 	*x = ListMcpServerRunsResponse{}
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[28]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2141,7 +2977,7 @@ func (x *ListMcpServerRunsResponse) String() string {
 func (*ListMcpServerRunsResponse) ProtoMessage() {}
 
 func (x *ListMcpServerRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[28]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2154,7 +2990,7 @@ func (x *ListMcpServerRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMcpServerRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListMcpServerRunsResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{28}
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListMcpServerRunsResponse) GetRuns() []*Run {
@@ -2228,7 +3064,7 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\x06server\x18\x02 \x01(\v2$.countersign.registry.v1.ServerPatchB\x06\xbaH\x03\xc8\x01\x01R\x06server\x12C\n" +
 	"\vupdate_mask\x18\x03 \x01(\v2\x1a.google.protobuf.FieldMaskB\x06\xbaH\x03\xc8\x01\x01R\n" +
 	"updateMask\x12\x1b\n" +
-	"\x04etag\x18\x04 \x01(\tB\a\xbaH\x04r\x02(@R\x04etag\"\xb3\x03\n" +
+	"\x04etag\x18\x04 \x01(\tB\a\xbaH\x04r\x02(@R\x04etag\"\xdd\x03\n" +
 	"\vServerPatch\x12*\n" +
 	"\vdescription\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vdescription\x12\x1e\n" +
 	"\x05owner\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x05owner\x12R\n" +
@@ -2236,7 +3072,9 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\x0fproduct_version\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x0eproductVersion\x12<\n" +
 	"\x15governance_policy_ref\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\x13governancePolicyRef\x12+\n" +
 	"\fendpoint_url\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\vendpointUrl\x12+\n" +
-	"\fdial_address\x18\a \x01(\tB\b\xbaH\x05r\x03(\xac\x02R\vdialAddress\x1a9\n" +
+	"\fdial_address\x18\a \x01(\tB\b\xbaH\x05r\x03(\xac\x02R\vdialAddress\x12(\n" +
+	"\vcommand_ref\x18\b \x01(\tB\a\xbaH\x04r\x02(?R\n" +
+	"commandRef\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"U\n" +
@@ -2288,7 +3126,57 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\tresources\x18\b \x03(\v2!.countersign.registry.v1.ResourceR\tresources\x129\n" +
 	"\aprompts\x18\t \x03(\v2\x1f.countersign.registry.v1.PromptR\aprompts\x12\x16\n" +
 	"\x06quirks\x18\n" +
-	" \x03(\tR\x06quirks\"\xf2\x01\n" +
+	" \x03(\tR\x06quirks\"E\n" +
+	"\x1aGetCapabilityReportRequest\x12'\n" +
+	"\tserver_id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\x01R\bserverId\"`\n" +
+	"\x1bGetCapabilityReportResponse\x12A\n" +
+	"\x06report\x18\x01 \x01(\v2).countersign.registry.v1.CapabilityReportR\x06report\"\xcf\x05\n" +
+	"\x10CapabilityReport\x12\x1b\n" +
+	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x1f\n" +
+	"\vserver_name\x18\x02 \x01(\tR\n" +
+	"serverName\x12E\n" +
+	"\breported\x18\x03 \x01(\v2).countersign.registry.v1.ReportedIdentityR\breported\x12)\n" +
+	"\x10protocol_version\x18\x04 \x01(\tR\x0fprotocolVersion\x12'\n" +
+	"\x0fproduct_version\x18\x05 \x01(\tR\x0eproductVersion\x12I\n" +
+	"\rknown_servers\x18\x06 \x03(\v2$.countersign.registry.v1.KnownServerR\fknownServers\x12L\n" +
+	"\fcapabilities\x18\a \x03(\v2(.countersign.registry.v1.CapabilityStateR\fcapabilities\x12;\n" +
+	"\x05tools\x18\b \x03(\v2%.countersign.registry.v1.ReportedToolR\x05tools\x12J\n" +
+	"\rforeign_tools\x18\t \x03(\v2%.countersign.registry.v1.ReportedToolR\fforeignTools\x12R\n" +
+	"\x11quarantined_tools\x18\n" +
+	" \x03(\v2%.countersign.registry.v1.ReportedToolR\x10quarantinedTools\x12\x1d\n" +
+	"\n" +
+	"tool_count\x18\v \x01(\x05R\ttoolCount\x12\x14\n" +
+	"\x05doubt\x18\f \x01(\tR\x05doubt\x127\n" +
+	"\tlook_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\blookTime\"\x96\x01\n" +
+	"\vKnownServer\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05title\x18\x02 \x01(\tR\x05title\x12'\n" +
+	"\x0fproduct_version\x18\x03 \x01(\tR\x0eproductVersion\x128\n" +
+	"\x18product_version_declared\x18\x04 \x01(\bR\x16productVersionDeclared\"\x8f\x04\n" +
+	"\x0fCapabilityState\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12&\n" +
+	"\x0fknown_server_id\x18\x02 \x01(\tR\rknownServerId\x12\x18\n" +
+	"\afeature\x18\x03 \x01(\tR\afeature\x12\x1c\n" +
+	"\tavailable\x18\x04 \x01(\bR\tavailable\x12D\n" +
+	"\ablocker\x18\x05 \x01(\x0e2*.countersign.registry.v1.CapabilityBlockerR\ablocker\x12!\n" +
+	"\fblocker_text\x18\x06 \x01(\tR\vblockerText\x12\x12\n" +
+	"\x04note\x18\a \x01(\tR\x04note\x12F\n" +
+	"\n" +
+	"since_axis\x18\b \x01(\x0e2'.countersign.registry.v1.CapabilityAxisR\tsinceAxis\x12#\n" +
+	"\rsince_version\x18\t \x01(\tR\fsinceVersion\x12%\n" +
+	"\x0erequired_tools\x18\n" +
+	" \x03(\tR\rrequiredTools\x12X\n" +
+	"\x12required_arguments\x18\v \x03(\v2).countersign.registry.v1.RequiredArgumentR\x11requiredArguments\x12\x1f\n" +
+	"\vgated_tools\x18\f \x03(\tR\n" +
+	"gatedTools\"B\n" +
+	"\x10RequiredArgument\x12\x12\n" +
+	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x1a\n" +
+	"\bargument\x18\x02 \x01(\tR\bargument\"m\n" +
+	"\fReportedTool\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
+	"\targuments\x18\x02 \x03(\tR\targuments\x12+\n" +
+	"\x11quarantine_reason\x18\x03 \x01(\tR\x10quarantineReason\"\xf2\x01\n" +
 	"\bToolLine\x12\x1b\n" +
 	"\x04tool\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04tool\x12J\n" +
 	"\x05class\x18\x02 \x01(\x0e2(.countersign.registry.v1.SideEffectClassB\n" +
@@ -2334,6 +3222,14 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\acomment\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\acomment\x12\x1b\n" +
 	"\x04etag\x18\x03 \x01(\tB\a\xbaH\x04r\x02(@R\x04etag\"S\n" +
 	"\x15RequestReviewResponse\x12:\n" +
+	"\x06server\x18\x01 \x01(\v2\".countersign.registry.v1.McpServerR\x06server\"\xa1\x01\n" +
+	"\x14ApproveLaunchRequest\x12'\n" +
+	"\tserver_id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\x01R\bserverId\x12\x1f\n" +
+	"\x06digest\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06digest\x12\"\n" +
+	"\acomment\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\acomment\x12\x1b\n" +
+	"\x04etag\x18\x04 \x01(\tB\a\xbaH\x04r\x02(@R\x04etag\"S\n" +
+	"\x15ApproveLaunchResponse\x12:\n" +
 	"\x06server\x18\x01 \x01(\v2\".countersign.registry.v1.McpServerR\x06server\"\x82\x01\n" +
 	"\x16RetireMcpServerRequest\x12'\n" +
 	"\tserver_id\x18\x01 \x01(\tB\n" +
@@ -2355,7 +3251,19 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\x0eCapabilityView\x12\x1f\n" +
 	"\x1bCAPABILITY_VIEW_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15CAPABILITY_VIEW_BASIC\x10\x01\x12\x18\n" +
-	"\x14CAPABILITY_VIEW_FULL\x10\x022\xc3\x10\n" +
+	"\x14CAPABILITY_VIEW_FULL\x10\x02*\x88\x01\n" +
+	"\x0eCapabilityAxis\x12\x1f\n" +
+	"\x1bCAPABILITY_AXIS_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16CAPABILITY_AXIS_SERVER\x10\x01\x12\x1b\n" +
+	"\x17CAPABILITY_AXIS_PRODUCT\x10\x02\x12\x1c\n" +
+	"\x18CAPABILITY_AXIS_PROTOCOL\x10\x03*\xd0\x01\n" +
+	"\x11CapabilityBlocker\x12\"\n" +
+	"\x1eCAPABILITY_BLOCKER_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18CAPABILITY_BLOCKER_TABLE\x10\x01\x12\x1b\n" +
+	"\x17CAPABILITY_BLOCKER_LOOK\x10\x02\x12\x1e\n" +
+	"\x1aCAPABILITY_BLOCKER_VERSION\x10\x03\x12\x1b\n" +
+	"\x17CAPABILITY_BLOCKER_TOOL\x10\x04\x12\x1f\n" +
+	"\x1bCAPABILITY_BLOCKER_ARGUMENT\x10\x052\xc2\x13\n" +
 	"\x10McpServerService\x12\xa3\x01\n" +
 	"\x11RegisterMcpServer\x121.countersign.registry.v1.RegisterMcpServerRequest\x1a2.countersign.registry.v1.RegisterMcpServerResponse\"'\x82\xd3\xe4\x93\x02!:\x01*b\x06server\"\x14/factory/mcp-servers\x12\xa0\x01\n" +
 	"\fGetMcpServer\x12,.countersign.registry.v1.GetMcpServerRequest\x1a-.countersign.registry.v1.GetMcpServerResponse\"3\x82\xd3\xe4\x93\x02*b\x06server\x12 /factory/mcp-servers/{server_id}\x90\x02\x01\x12\x92\x01\n" +
@@ -2363,8 +3271,10 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\x0fUpdateMcpServer\x12/.countersign.registry.v1.UpdateMcpServerRequest\x1a0.countersign.registry.v1.UpdateMcpServerResponse\"3\x82\xd3\xe4\x93\x02-:\x01*b\x06server2 /factory/mcp-servers/{server_id}\x12\xc2\x01\n" +
 	"\x17DiscoverMcpCapabilities\x127.countersign.registry.v1.DiscoverMcpCapabilitiesRequest\x1a8.countersign.registry.v1.DiscoverMcpCapabilitiesResponse\"4\x82\xd3\xe4\x93\x02.:\x01*\")/factory/mcp-servers/{server_id}/discover\x12\xa0\x01\n" +
 	"\rTestMcpServer\x12-.countersign.registry.v1.TestMcpServerRequest\x1a..countersign.registry.v1.TestMcpServerResponse\"0\x82\xd3\xe4\x93\x02*:\x01*\"%/factory/mcp-servers/{server_id}/test\x12\xb7\x01\n" +
-	"\x12GetMcpCapabilities\x122.countersign.registry.v1.GetMcpCapabilitiesRequest\x1a3.countersign.registry.v1.GetMcpCapabilitiesResponse\"8\x82\xd3\xe4\x93\x02/\x12-/factory/mcp-servers/{server_id}/capabilities\x90\x02\x01\x12\xb8\x01\n" +
-	"\x11ActivateMcpServer\x121.countersign.registry.v1.ActivateMcpServerRequest\x1a2.countersign.registry.v1.ActivateMcpServerResponse\"<\x82\xd3\xe4\x93\x026:\x01*b\x06server\")/factory/mcp-servers/{server_id}/activate\x12\xb0\x01\n" +
+	"\x12GetMcpCapabilities\x122.countersign.registry.v1.GetMcpCapabilitiesRequest\x1a3.countersign.registry.v1.GetMcpCapabilitiesResponse\"8\x82\xd3\xe4\x93\x02/\x12-/factory/mcp-servers/{server_id}/capabilities\x90\x02\x01\x12\xc7\x01\n" +
+	"\x13GetCapabilityReport\x123.countersign.registry.v1.GetCapabilityReportRequest\x1a4.countersign.registry.v1.GetCapabilityReportResponse\"E\x82\xd3\xe4\x93\x02<b\x06report\x122/factory/mcp-servers/{server_id}/capability-report\x90\x02\x01\x12\xb8\x01\n" +
+	"\x11ActivateMcpServer\x121.countersign.registry.v1.ActivateMcpServerRequest\x1a2.countersign.registry.v1.ActivateMcpServerResponse\"<\x82\xd3\xe4\x93\x026:\x01*b\x06server\")/factory/mcp-servers/{server_id}/activate\x12\xb2\x01\n" +
+	"\rApproveLaunch\x12-.countersign.registry.v1.ApproveLaunchRequest\x1a..countersign.registry.v1.ApproveLaunchResponse\"B\x82\xd3\xe4\x93\x02<:\x01*b\x06server\"//factory/mcp-servers/{server_id}/approve-launch\x12\xb0\x01\n" +
 	"\x0fRejectMcpServer\x12/.countersign.registry.v1.RejectMcpServerRequest\x1a0.countersign.registry.v1.RejectMcpServerResponse\":\x82\xd3\xe4\x93\x024:\x01*b\x06server\"'/factory/mcp-servers/{server_id}/reject\x12\xb2\x01\n" +
 	"\rRequestReview\x12-.countersign.registry.v1.RequestReviewRequest\x1a..countersign.registry.v1.RequestReviewResponse\"B\x82\xd3\xe4\x93\x02<:\x01*b\x06server\"//factory/mcp-servers/{server_id}/request-review\x12\xb0\x01\n" +
 	"\x0fRetireMcpServer\x12/.countersign.registry.v1.RetireMcpServerRequest\x1a0.countersign.registry.v1.RetireMcpServerResponse\":\x82\xd3\xe4\x93\x024:\x01*b\x06server\"'/factory/mcp-servers/{server_id}/retire\x12\xac\x01\n" +
@@ -2382,118 +3292,145 @@ func file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP() []byte 
 	return file_countersign_registry_v1_mcp_server_service_proto_rawDescData
 }
 
-var file_countersign_registry_v1_mcp_server_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_countersign_registry_v1_mcp_server_service_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_countersign_registry_v1_mcp_server_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_countersign_registry_v1_mcp_server_service_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_countersign_registry_v1_mcp_server_service_proto_goTypes = []any{
 	(CapabilityView)(0),                     // 0: countersign.registry.v1.CapabilityView
-	(*RegisterMcpServerRequest)(nil),        // 1: countersign.registry.v1.RegisterMcpServerRequest
-	(*RegisterMcpServerResponse)(nil),       // 2: countersign.registry.v1.RegisterMcpServerResponse
-	(*GetMcpServerRequest)(nil),             // 3: countersign.registry.v1.GetMcpServerRequest
-	(*GetMcpServerResponse)(nil),            // 4: countersign.registry.v1.GetMcpServerResponse
-	(*ListMcpServersRequest)(nil),           // 5: countersign.registry.v1.ListMcpServersRequest
-	(*ListMcpServersResponse)(nil),          // 6: countersign.registry.v1.ListMcpServersResponse
-	(*UpdateMcpServerRequest)(nil),          // 7: countersign.registry.v1.UpdateMcpServerRequest
-	(*ServerPatch)(nil),                     // 8: countersign.registry.v1.ServerPatch
-	(*UpdateMcpServerResponse)(nil),         // 9: countersign.registry.v1.UpdateMcpServerResponse
-	(*DiscoverMcpCapabilitiesRequest)(nil),  // 10: countersign.registry.v1.DiscoverMcpCapabilitiesRequest
-	(*DiscoverMcpCapabilitiesResponse)(nil), // 11: countersign.registry.v1.DiscoverMcpCapabilitiesResponse
-	(*TestMcpServerRequest)(nil),            // 12: countersign.registry.v1.TestMcpServerRequest
-	(*TestMcpServerResponse)(nil),           // 13: countersign.registry.v1.TestMcpServerResponse
-	(*TestStep)(nil),                        // 14: countersign.registry.v1.TestStep
-	(*GetMcpCapabilitiesRequest)(nil),       // 15: countersign.registry.v1.GetMcpCapabilitiesRequest
-	(*GetMcpCapabilitiesResponse)(nil),      // 16: countersign.registry.v1.GetMcpCapabilitiesResponse
-	(*ToolLine)(nil),                        // 17: countersign.registry.v1.ToolLine
-	(*ResourceLine)(nil),                    // 18: countersign.registry.v1.ResourceLine
-	(*PromptLine)(nil),                      // 19: countersign.registry.v1.PromptLine
-	(*ActivateMcpServerRequest)(nil),        // 20: countersign.registry.v1.ActivateMcpServerRequest
-	(*ActivateMcpServerResponse)(nil),       // 21: countersign.registry.v1.ActivateMcpServerResponse
-	(*RejectMcpServerRequest)(nil),          // 22: countersign.registry.v1.RejectMcpServerRequest
-	(*RejectMcpServerResponse)(nil),         // 23: countersign.registry.v1.RejectMcpServerResponse
-	(*RequestReviewRequest)(nil),            // 24: countersign.registry.v1.RequestReviewRequest
-	(*RequestReviewResponse)(nil),           // 25: countersign.registry.v1.RequestReviewResponse
-	(*RetireMcpServerRequest)(nil),          // 26: countersign.registry.v1.RetireMcpServerRequest
-	(*RetireMcpServerResponse)(nil),         // 27: countersign.registry.v1.RetireMcpServerResponse
-	(*ListMcpServerRunsRequest)(nil),        // 28: countersign.registry.v1.ListMcpServerRunsRequest
-	(*ListMcpServerRunsResponse)(nil),       // 29: countersign.registry.v1.ListMcpServerRunsResponse
-	nil,                                     // 30: countersign.registry.v1.RegisterMcpServerRequest.LabelsEntry
-	nil,                                     // 31: countersign.registry.v1.ServerPatch.LabelsEntry
-	(McpDirection)(0),                       // 32: countersign.registry.v1.McpDirection
-	(McpTransport)(0),                       // 33: countersign.registry.v1.McpTransport
-	(McpAuthentication)(0),                  // 34: countersign.registry.v1.McpAuthentication
-	(*McpServer)(nil),                       // 35: countersign.registry.v1.McpServer
-	(*fieldmaskpb.FieldMask)(nil),           // 36: google.protobuf.FieldMask
-	(*durationpb.Duration)(nil),             // 37: google.protobuf.Duration
-	(*Run)(nil),                             // 38: countersign.registry.v1.Run
-	(*ReportedIdentity)(nil),                // 39: countersign.registry.v1.ReportedIdentity
-	(*Review)(nil),                          // 40: countersign.registry.v1.Review
-	(*Tool)(nil),                            // 41: countersign.registry.v1.Tool
-	(*Resource)(nil),                        // 42: countersign.registry.v1.Resource
-	(*Prompt)(nil),                          // 43: countersign.registry.v1.Prompt
-	(SideEffectClass)(0),                    // 44: countersign.registry.v1.SideEffectClass
-	(*timestamppb.Timestamp)(nil),           // 45: google.protobuf.Timestamp
+	(CapabilityAxis)(0),                     // 1: countersign.registry.v1.CapabilityAxis
+	(CapabilityBlocker)(0),                  // 2: countersign.registry.v1.CapabilityBlocker
+	(*RegisterMcpServerRequest)(nil),        // 3: countersign.registry.v1.RegisterMcpServerRequest
+	(*RegisterMcpServerResponse)(nil),       // 4: countersign.registry.v1.RegisterMcpServerResponse
+	(*GetMcpServerRequest)(nil),             // 5: countersign.registry.v1.GetMcpServerRequest
+	(*GetMcpServerResponse)(nil),            // 6: countersign.registry.v1.GetMcpServerResponse
+	(*ListMcpServersRequest)(nil),           // 7: countersign.registry.v1.ListMcpServersRequest
+	(*ListMcpServersResponse)(nil),          // 8: countersign.registry.v1.ListMcpServersResponse
+	(*UpdateMcpServerRequest)(nil),          // 9: countersign.registry.v1.UpdateMcpServerRequest
+	(*ServerPatch)(nil),                     // 10: countersign.registry.v1.ServerPatch
+	(*UpdateMcpServerResponse)(nil),         // 11: countersign.registry.v1.UpdateMcpServerResponse
+	(*DiscoverMcpCapabilitiesRequest)(nil),  // 12: countersign.registry.v1.DiscoverMcpCapabilitiesRequest
+	(*DiscoverMcpCapabilitiesResponse)(nil), // 13: countersign.registry.v1.DiscoverMcpCapabilitiesResponse
+	(*TestMcpServerRequest)(nil),            // 14: countersign.registry.v1.TestMcpServerRequest
+	(*TestMcpServerResponse)(nil),           // 15: countersign.registry.v1.TestMcpServerResponse
+	(*TestStep)(nil),                        // 16: countersign.registry.v1.TestStep
+	(*GetMcpCapabilitiesRequest)(nil),       // 17: countersign.registry.v1.GetMcpCapabilitiesRequest
+	(*GetMcpCapabilitiesResponse)(nil),      // 18: countersign.registry.v1.GetMcpCapabilitiesResponse
+	(*GetCapabilityReportRequest)(nil),      // 19: countersign.registry.v1.GetCapabilityReportRequest
+	(*GetCapabilityReportResponse)(nil),     // 20: countersign.registry.v1.GetCapabilityReportResponse
+	(*CapabilityReport)(nil),                // 21: countersign.registry.v1.CapabilityReport
+	(*KnownServer)(nil),                     // 22: countersign.registry.v1.KnownServer
+	(*CapabilityState)(nil),                 // 23: countersign.registry.v1.CapabilityState
+	(*RequiredArgument)(nil),                // 24: countersign.registry.v1.RequiredArgument
+	(*ReportedTool)(nil),                    // 25: countersign.registry.v1.ReportedTool
+	(*ToolLine)(nil),                        // 26: countersign.registry.v1.ToolLine
+	(*ResourceLine)(nil),                    // 27: countersign.registry.v1.ResourceLine
+	(*PromptLine)(nil),                      // 28: countersign.registry.v1.PromptLine
+	(*ActivateMcpServerRequest)(nil),        // 29: countersign.registry.v1.ActivateMcpServerRequest
+	(*ActivateMcpServerResponse)(nil),       // 30: countersign.registry.v1.ActivateMcpServerResponse
+	(*RejectMcpServerRequest)(nil),          // 31: countersign.registry.v1.RejectMcpServerRequest
+	(*RejectMcpServerResponse)(nil),         // 32: countersign.registry.v1.RejectMcpServerResponse
+	(*RequestReviewRequest)(nil),            // 33: countersign.registry.v1.RequestReviewRequest
+	(*RequestReviewResponse)(nil),           // 34: countersign.registry.v1.RequestReviewResponse
+	(*ApproveLaunchRequest)(nil),            // 35: countersign.registry.v1.ApproveLaunchRequest
+	(*ApproveLaunchResponse)(nil),           // 36: countersign.registry.v1.ApproveLaunchResponse
+	(*RetireMcpServerRequest)(nil),          // 37: countersign.registry.v1.RetireMcpServerRequest
+	(*RetireMcpServerResponse)(nil),         // 38: countersign.registry.v1.RetireMcpServerResponse
+	(*ListMcpServerRunsRequest)(nil),        // 39: countersign.registry.v1.ListMcpServerRunsRequest
+	(*ListMcpServerRunsResponse)(nil),       // 40: countersign.registry.v1.ListMcpServerRunsResponse
+	nil,                                     // 41: countersign.registry.v1.RegisterMcpServerRequest.LabelsEntry
+	nil,                                     // 42: countersign.registry.v1.ServerPatch.LabelsEntry
+	(McpDirection)(0),                       // 43: countersign.registry.v1.McpDirection
+	(McpTransport)(0),                       // 44: countersign.registry.v1.McpTransport
+	(McpAuthentication)(0),                  // 45: countersign.registry.v1.McpAuthentication
+	(*McpServer)(nil),                       // 46: countersign.registry.v1.McpServer
+	(*fieldmaskpb.FieldMask)(nil),           // 47: google.protobuf.FieldMask
+	(*durationpb.Duration)(nil),             // 48: google.protobuf.Duration
+	(*Run)(nil),                             // 49: countersign.registry.v1.Run
+	(*ReportedIdentity)(nil),                // 50: countersign.registry.v1.ReportedIdentity
+	(*Review)(nil),                          // 51: countersign.registry.v1.Review
+	(*Tool)(nil),                            // 52: countersign.registry.v1.Tool
+	(*Resource)(nil),                        // 53: countersign.registry.v1.Resource
+	(*Prompt)(nil),                          // 54: countersign.registry.v1.Prompt
+	(*timestamppb.Timestamp)(nil),           // 55: google.protobuf.Timestamp
+	(SideEffectClass)(0),                    // 56: countersign.registry.v1.SideEffectClass
 }
 var file_countersign_registry_v1_mcp_server_service_proto_depIdxs = []int32{
-	32, // 0: countersign.registry.v1.RegisterMcpServerRequest.direction:type_name -> countersign.registry.v1.McpDirection
-	33, // 1: countersign.registry.v1.RegisterMcpServerRequest.transport:type_name -> countersign.registry.v1.McpTransport
-	34, // 2: countersign.registry.v1.RegisterMcpServerRequest.authentication:type_name -> countersign.registry.v1.McpAuthentication
-	30, // 3: countersign.registry.v1.RegisterMcpServerRequest.labels:type_name -> countersign.registry.v1.RegisterMcpServerRequest.LabelsEntry
-	35, // 4: countersign.registry.v1.RegisterMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	35, // 5: countersign.registry.v1.GetMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	35, // 6: countersign.registry.v1.ListMcpServersResponse.servers:type_name -> countersign.registry.v1.McpServer
-	8,  // 7: countersign.registry.v1.UpdateMcpServerRequest.server:type_name -> countersign.registry.v1.ServerPatch
-	36, // 8: countersign.registry.v1.UpdateMcpServerRequest.update_mask:type_name -> google.protobuf.FieldMask
-	31, // 9: countersign.registry.v1.ServerPatch.labels:type_name -> countersign.registry.v1.ServerPatch.LabelsEntry
-	35, // 10: countersign.registry.v1.UpdateMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	37, // 11: countersign.registry.v1.DiscoverMcpCapabilitiesRequest.wait:type_name -> google.protobuf.Duration
-	38, // 12: countersign.registry.v1.DiscoverMcpCapabilitiesResponse.run:type_name -> countersign.registry.v1.Run
-	35, // 13: countersign.registry.v1.DiscoverMcpCapabilitiesResponse.server:type_name -> countersign.registry.v1.McpServer
-	14, // 14: countersign.registry.v1.TestMcpServerResponse.steps:type_name -> countersign.registry.v1.TestStep
-	39, // 15: countersign.registry.v1.TestMcpServerResponse.reported:type_name -> countersign.registry.v1.ReportedIdentity
-	37, // 16: countersign.registry.v1.TestStep.duration:type_name -> google.protobuf.Duration
+	43, // 0: countersign.registry.v1.RegisterMcpServerRequest.direction:type_name -> countersign.registry.v1.McpDirection
+	44, // 1: countersign.registry.v1.RegisterMcpServerRequest.transport:type_name -> countersign.registry.v1.McpTransport
+	45, // 2: countersign.registry.v1.RegisterMcpServerRequest.authentication:type_name -> countersign.registry.v1.McpAuthentication
+	41, // 3: countersign.registry.v1.RegisterMcpServerRequest.labels:type_name -> countersign.registry.v1.RegisterMcpServerRequest.LabelsEntry
+	46, // 4: countersign.registry.v1.RegisterMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	46, // 5: countersign.registry.v1.GetMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	46, // 6: countersign.registry.v1.ListMcpServersResponse.servers:type_name -> countersign.registry.v1.McpServer
+	10, // 7: countersign.registry.v1.UpdateMcpServerRequest.server:type_name -> countersign.registry.v1.ServerPatch
+	47, // 8: countersign.registry.v1.UpdateMcpServerRequest.update_mask:type_name -> google.protobuf.FieldMask
+	42, // 9: countersign.registry.v1.ServerPatch.labels:type_name -> countersign.registry.v1.ServerPatch.LabelsEntry
+	46, // 10: countersign.registry.v1.UpdateMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	48, // 11: countersign.registry.v1.DiscoverMcpCapabilitiesRequest.wait:type_name -> google.protobuf.Duration
+	49, // 12: countersign.registry.v1.DiscoverMcpCapabilitiesResponse.run:type_name -> countersign.registry.v1.Run
+	46, // 13: countersign.registry.v1.DiscoverMcpCapabilitiesResponse.server:type_name -> countersign.registry.v1.McpServer
+	16, // 14: countersign.registry.v1.TestMcpServerResponse.steps:type_name -> countersign.registry.v1.TestStep
+	50, // 15: countersign.registry.v1.TestMcpServerResponse.reported:type_name -> countersign.registry.v1.ReportedIdentity
+	48, // 16: countersign.registry.v1.TestStep.duration:type_name -> google.protobuf.Duration
 	0,  // 17: countersign.registry.v1.GetMcpCapabilitiesRequest.view:type_name -> countersign.registry.v1.CapabilityView
-	40, // 18: countersign.registry.v1.GetMcpCapabilitiesResponse.review:type_name -> countersign.registry.v1.Review
-	41, // 19: countersign.registry.v1.GetMcpCapabilitiesResponse.tools:type_name -> countersign.registry.v1.Tool
-	42, // 20: countersign.registry.v1.GetMcpCapabilitiesResponse.resources:type_name -> countersign.registry.v1.Resource
-	43, // 21: countersign.registry.v1.GetMcpCapabilitiesResponse.prompts:type_name -> countersign.registry.v1.Prompt
-	44, // 22: countersign.registry.v1.ToolLine.class:type_name -> countersign.registry.v1.SideEffectClass
-	17, // 23: countersign.registry.v1.ActivateMcpServerRequest.tools:type_name -> countersign.registry.v1.ToolLine
-	18, // 24: countersign.registry.v1.ActivateMcpServerRequest.resources:type_name -> countersign.registry.v1.ResourceLine
-	19, // 25: countersign.registry.v1.ActivateMcpServerRequest.prompts:type_name -> countersign.registry.v1.PromptLine
-	45, // 26: countersign.registry.v1.ActivateMcpServerRequest.exception_expire_time:type_name -> google.protobuf.Timestamp
-	35, // 27: countersign.registry.v1.ActivateMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	35, // 28: countersign.registry.v1.RejectMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	35, // 29: countersign.registry.v1.RequestReviewResponse.server:type_name -> countersign.registry.v1.McpServer
-	35, // 30: countersign.registry.v1.RetireMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	38, // 31: countersign.registry.v1.ListMcpServerRunsResponse.runs:type_name -> countersign.registry.v1.Run
-	1,  // 32: countersign.registry.v1.McpServerService.RegisterMcpServer:input_type -> countersign.registry.v1.RegisterMcpServerRequest
-	3,  // 33: countersign.registry.v1.McpServerService.GetMcpServer:input_type -> countersign.registry.v1.GetMcpServerRequest
-	5,  // 34: countersign.registry.v1.McpServerService.ListMcpServers:input_type -> countersign.registry.v1.ListMcpServersRequest
-	7,  // 35: countersign.registry.v1.McpServerService.UpdateMcpServer:input_type -> countersign.registry.v1.UpdateMcpServerRequest
-	10, // 36: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:input_type -> countersign.registry.v1.DiscoverMcpCapabilitiesRequest
-	12, // 37: countersign.registry.v1.McpServerService.TestMcpServer:input_type -> countersign.registry.v1.TestMcpServerRequest
-	15, // 38: countersign.registry.v1.McpServerService.GetMcpCapabilities:input_type -> countersign.registry.v1.GetMcpCapabilitiesRequest
-	20, // 39: countersign.registry.v1.McpServerService.ActivateMcpServer:input_type -> countersign.registry.v1.ActivateMcpServerRequest
-	22, // 40: countersign.registry.v1.McpServerService.RejectMcpServer:input_type -> countersign.registry.v1.RejectMcpServerRequest
-	24, // 41: countersign.registry.v1.McpServerService.RequestReview:input_type -> countersign.registry.v1.RequestReviewRequest
-	26, // 42: countersign.registry.v1.McpServerService.RetireMcpServer:input_type -> countersign.registry.v1.RetireMcpServerRequest
-	28, // 43: countersign.registry.v1.McpServerService.ListMcpServerRuns:input_type -> countersign.registry.v1.ListMcpServerRunsRequest
-	2,  // 44: countersign.registry.v1.McpServerService.RegisterMcpServer:output_type -> countersign.registry.v1.RegisterMcpServerResponse
-	4,  // 45: countersign.registry.v1.McpServerService.GetMcpServer:output_type -> countersign.registry.v1.GetMcpServerResponse
-	6,  // 46: countersign.registry.v1.McpServerService.ListMcpServers:output_type -> countersign.registry.v1.ListMcpServersResponse
-	9,  // 47: countersign.registry.v1.McpServerService.UpdateMcpServer:output_type -> countersign.registry.v1.UpdateMcpServerResponse
-	11, // 48: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:output_type -> countersign.registry.v1.DiscoverMcpCapabilitiesResponse
-	13, // 49: countersign.registry.v1.McpServerService.TestMcpServer:output_type -> countersign.registry.v1.TestMcpServerResponse
-	16, // 50: countersign.registry.v1.McpServerService.GetMcpCapabilities:output_type -> countersign.registry.v1.GetMcpCapabilitiesResponse
-	21, // 51: countersign.registry.v1.McpServerService.ActivateMcpServer:output_type -> countersign.registry.v1.ActivateMcpServerResponse
-	23, // 52: countersign.registry.v1.McpServerService.RejectMcpServer:output_type -> countersign.registry.v1.RejectMcpServerResponse
-	25, // 53: countersign.registry.v1.McpServerService.RequestReview:output_type -> countersign.registry.v1.RequestReviewResponse
-	27, // 54: countersign.registry.v1.McpServerService.RetireMcpServer:output_type -> countersign.registry.v1.RetireMcpServerResponse
-	29, // 55: countersign.registry.v1.McpServerService.ListMcpServerRuns:output_type -> countersign.registry.v1.ListMcpServerRunsResponse
-	44, // [44:56] is the sub-list for method output_type
-	32, // [32:44] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	51, // 18: countersign.registry.v1.GetMcpCapabilitiesResponse.review:type_name -> countersign.registry.v1.Review
+	52, // 19: countersign.registry.v1.GetMcpCapabilitiesResponse.tools:type_name -> countersign.registry.v1.Tool
+	53, // 20: countersign.registry.v1.GetMcpCapabilitiesResponse.resources:type_name -> countersign.registry.v1.Resource
+	54, // 21: countersign.registry.v1.GetMcpCapabilitiesResponse.prompts:type_name -> countersign.registry.v1.Prompt
+	21, // 22: countersign.registry.v1.GetCapabilityReportResponse.report:type_name -> countersign.registry.v1.CapabilityReport
+	50, // 23: countersign.registry.v1.CapabilityReport.reported:type_name -> countersign.registry.v1.ReportedIdentity
+	22, // 24: countersign.registry.v1.CapabilityReport.known_servers:type_name -> countersign.registry.v1.KnownServer
+	23, // 25: countersign.registry.v1.CapabilityReport.capabilities:type_name -> countersign.registry.v1.CapabilityState
+	25, // 26: countersign.registry.v1.CapabilityReport.tools:type_name -> countersign.registry.v1.ReportedTool
+	25, // 27: countersign.registry.v1.CapabilityReport.foreign_tools:type_name -> countersign.registry.v1.ReportedTool
+	25, // 28: countersign.registry.v1.CapabilityReport.quarantined_tools:type_name -> countersign.registry.v1.ReportedTool
+	55, // 29: countersign.registry.v1.CapabilityReport.look_time:type_name -> google.protobuf.Timestamp
+	2,  // 30: countersign.registry.v1.CapabilityState.blocker:type_name -> countersign.registry.v1.CapabilityBlocker
+	1,  // 31: countersign.registry.v1.CapabilityState.since_axis:type_name -> countersign.registry.v1.CapabilityAxis
+	24, // 32: countersign.registry.v1.CapabilityState.required_arguments:type_name -> countersign.registry.v1.RequiredArgument
+	56, // 33: countersign.registry.v1.ToolLine.class:type_name -> countersign.registry.v1.SideEffectClass
+	26, // 34: countersign.registry.v1.ActivateMcpServerRequest.tools:type_name -> countersign.registry.v1.ToolLine
+	27, // 35: countersign.registry.v1.ActivateMcpServerRequest.resources:type_name -> countersign.registry.v1.ResourceLine
+	28, // 36: countersign.registry.v1.ActivateMcpServerRequest.prompts:type_name -> countersign.registry.v1.PromptLine
+	55, // 37: countersign.registry.v1.ActivateMcpServerRequest.exception_expire_time:type_name -> google.protobuf.Timestamp
+	46, // 38: countersign.registry.v1.ActivateMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	46, // 39: countersign.registry.v1.RejectMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	46, // 40: countersign.registry.v1.RequestReviewResponse.server:type_name -> countersign.registry.v1.McpServer
+	46, // 41: countersign.registry.v1.ApproveLaunchResponse.server:type_name -> countersign.registry.v1.McpServer
+	46, // 42: countersign.registry.v1.RetireMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	49, // 43: countersign.registry.v1.ListMcpServerRunsResponse.runs:type_name -> countersign.registry.v1.Run
+	3,  // 44: countersign.registry.v1.McpServerService.RegisterMcpServer:input_type -> countersign.registry.v1.RegisterMcpServerRequest
+	5,  // 45: countersign.registry.v1.McpServerService.GetMcpServer:input_type -> countersign.registry.v1.GetMcpServerRequest
+	7,  // 46: countersign.registry.v1.McpServerService.ListMcpServers:input_type -> countersign.registry.v1.ListMcpServersRequest
+	9,  // 47: countersign.registry.v1.McpServerService.UpdateMcpServer:input_type -> countersign.registry.v1.UpdateMcpServerRequest
+	12, // 48: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:input_type -> countersign.registry.v1.DiscoverMcpCapabilitiesRequest
+	14, // 49: countersign.registry.v1.McpServerService.TestMcpServer:input_type -> countersign.registry.v1.TestMcpServerRequest
+	17, // 50: countersign.registry.v1.McpServerService.GetMcpCapabilities:input_type -> countersign.registry.v1.GetMcpCapabilitiesRequest
+	19, // 51: countersign.registry.v1.McpServerService.GetCapabilityReport:input_type -> countersign.registry.v1.GetCapabilityReportRequest
+	29, // 52: countersign.registry.v1.McpServerService.ActivateMcpServer:input_type -> countersign.registry.v1.ActivateMcpServerRequest
+	35, // 53: countersign.registry.v1.McpServerService.ApproveLaunch:input_type -> countersign.registry.v1.ApproveLaunchRequest
+	31, // 54: countersign.registry.v1.McpServerService.RejectMcpServer:input_type -> countersign.registry.v1.RejectMcpServerRequest
+	33, // 55: countersign.registry.v1.McpServerService.RequestReview:input_type -> countersign.registry.v1.RequestReviewRequest
+	37, // 56: countersign.registry.v1.McpServerService.RetireMcpServer:input_type -> countersign.registry.v1.RetireMcpServerRequest
+	39, // 57: countersign.registry.v1.McpServerService.ListMcpServerRuns:input_type -> countersign.registry.v1.ListMcpServerRunsRequest
+	4,  // 58: countersign.registry.v1.McpServerService.RegisterMcpServer:output_type -> countersign.registry.v1.RegisterMcpServerResponse
+	6,  // 59: countersign.registry.v1.McpServerService.GetMcpServer:output_type -> countersign.registry.v1.GetMcpServerResponse
+	8,  // 60: countersign.registry.v1.McpServerService.ListMcpServers:output_type -> countersign.registry.v1.ListMcpServersResponse
+	11, // 61: countersign.registry.v1.McpServerService.UpdateMcpServer:output_type -> countersign.registry.v1.UpdateMcpServerResponse
+	13, // 62: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:output_type -> countersign.registry.v1.DiscoverMcpCapabilitiesResponse
+	15, // 63: countersign.registry.v1.McpServerService.TestMcpServer:output_type -> countersign.registry.v1.TestMcpServerResponse
+	18, // 64: countersign.registry.v1.McpServerService.GetMcpCapabilities:output_type -> countersign.registry.v1.GetMcpCapabilitiesResponse
+	20, // 65: countersign.registry.v1.McpServerService.GetCapabilityReport:output_type -> countersign.registry.v1.GetCapabilityReportResponse
+	30, // 66: countersign.registry.v1.McpServerService.ActivateMcpServer:output_type -> countersign.registry.v1.ActivateMcpServerResponse
+	36, // 67: countersign.registry.v1.McpServerService.ApproveLaunch:output_type -> countersign.registry.v1.ApproveLaunchResponse
+	32, // 68: countersign.registry.v1.McpServerService.RejectMcpServer:output_type -> countersign.registry.v1.RejectMcpServerResponse
+	34, // 69: countersign.registry.v1.McpServerService.RequestReview:output_type -> countersign.registry.v1.RequestReviewResponse
+	38, // 70: countersign.registry.v1.McpServerService.RetireMcpServer:output_type -> countersign.registry.v1.RetireMcpServerResponse
+	40, // 71: countersign.registry.v1.McpServerService.ListMcpServerRuns:output_type -> countersign.registry.v1.ListMcpServerRunsResponse
+	58, // [58:72] is the sub-list for method output_type
+	44, // [44:58] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_countersign_registry_v1_mcp_server_service_proto_init() }
@@ -2507,8 +3444,8 @@ func file_countersign_registry_v1_mcp_server_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_countersign_registry_v1_mcp_server_service_proto_rawDesc), len(file_countersign_registry_v1_mcp_server_service_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   31,
+			NumEnums:      3,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

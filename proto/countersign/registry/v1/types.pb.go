@@ -372,6 +372,59 @@ func (HealthLevel) EnumDescriptor() ([]byte, []int) {
 	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{5}
 }
 
+// Whether a server's command may be started.
+type LaunchStatus int32
+
+const (
+	// There is nothing to start.
+	LaunchStatus_LAUNCH_STATUS_UNSPECIFIED LaunchStatus = 0
+	// Nobody has approved this command yet.
+	LaunchStatus_LAUNCH_STATUS_PENDING LaunchStatus = 1
+	// A platform administrator approved exactly this command.
+	LaunchStatus_LAUNCH_STATUS_APPROVED LaunchStatus = 2
+)
+
+// Enum value maps for LaunchStatus.
+var (
+	LaunchStatus_name = map[int32]string{
+		0: "LAUNCH_STATUS_UNSPECIFIED",
+		1: "LAUNCH_STATUS_PENDING",
+		2: "LAUNCH_STATUS_APPROVED",
+	}
+	LaunchStatus_value = map[string]int32{
+		"LAUNCH_STATUS_UNSPECIFIED": 0,
+		"LAUNCH_STATUS_PENDING":     1,
+		"LAUNCH_STATUS_APPROVED":    2,
+	}
+)
+
+func (x LaunchStatus) Enum() *LaunchStatus {
+	p := new(LaunchStatus)
+	*p = x
+	return p
+}
+
+func (x LaunchStatus) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (LaunchStatus) Descriptor() protoreflect.EnumDescriptor {
+	return file_countersign_registry_v1_types_proto_enumTypes[6].Descriptor()
+}
+
+func (LaunchStatus) Type() protoreflect.EnumType {
+	return &file_countersign_registry_v1_types_proto_enumTypes[6]
+}
+
+func (x LaunchStatus) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use LaunchStatus.Descriptor instead.
+func (LaunchStatus) EnumDescriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{6}
+}
+
 // Where the review of a server stands.
 type ReviewStatus int32
 
@@ -421,11 +474,11 @@ func (x ReviewStatus) String() string {
 }
 
 func (ReviewStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_countersign_registry_v1_types_proto_enumTypes[6].Descriptor()
+	return file_countersign_registry_v1_types_proto_enumTypes[7].Descriptor()
 }
 
 func (ReviewStatus) Type() protoreflect.EnumType {
-	return &file_countersign_registry_v1_types_proto_enumTypes[6]
+	return &file_countersign_registry_v1_types_proto_enumTypes[7]
 }
 
 func (x ReviewStatus) Number() protoreflect.EnumNumber {
@@ -434,7 +487,7 @@ func (x ReviewStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReviewStatus.Descriptor instead.
 func (ReviewStatus) EnumDescriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{6}
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{7}
 }
 
 // What became of the last discovery.
@@ -482,11 +535,11 @@ func (x DiscoveryStatus) String() string {
 }
 
 func (DiscoveryStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_countersign_registry_v1_types_proto_enumTypes[7].Descriptor()
+	return file_countersign_registry_v1_types_proto_enumTypes[8].Descriptor()
 }
 
 func (DiscoveryStatus) Type() protoreflect.EnumType {
-	return &file_countersign_registry_v1_types_proto_enumTypes[7]
+	return &file_countersign_registry_v1_types_proto_enumTypes[8]
 }
 
 func (x DiscoveryStatus) Number() protoreflect.EnumNumber {
@@ -495,7 +548,7 @@ func (x DiscoveryStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DiscoveryStatus.Descriptor instead.
 func (DiscoveryStatus) EnumDescriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{7}
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{8}
 }
 
 // One registered MCP server of one tenant.
@@ -574,7 +627,11 @@ type McpServer struct {
 	// When it was retired.
 	RetireTime *timestamppb.Timestamp `protobuf:"bytes,36,opt,name=retire_time,json=retireTime,proto3" json:"retire_time,omitempty"`
 	// What somebody should know who looks at this registration.
-	Warnings      []string `protobuf:"bytes,37,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Warnings []string `protobuf:"bytes,37,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// How it is started, for stdio.
+	Command *Command `protobuf:"bytes,38,opt,name=command,proto3" json:"command,omitempty"`
+	// The permission to start it at all, for stdio.
+	Launch        *Launch `protobuf:"bytes,39,opt,name=launch,proto3" json:"launch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -868,6 +925,204 @@ func (x *McpServer) GetWarnings() []string {
 	return nil
 }
 
+func (x *McpServer) GetCommand() *Command {
+	if x != nil {
+		return x.Command
+	}
+	return nil
+}
+
+func (x *McpServer) GetLaunch() *Launch {
+	if x != nil {
+		return x.Launch
+	}
+	return nil
+}
+
+// How a server of transport stdio is started, as the operator's allow-list had
+// it when the server took it. All of it is part of the target digest.
+type Command struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name in the allow-list.
+	Ref string `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// The program by its absolute path, and its arguments. No shell sees them.
+	Argv []string `protobuf:"bytes,2,rep,name=argv,proto3" json:"argv,omitempty"`
+	// The directory that is its root; the machine's when empty.
+	Image string `protobuf:"bytes,3,opt,name=image,proto3" json:"image,omitempty"`
+	// Its working directory; / when empty.
+	WorkingDirectory string `protobuf:"bytes,4,opt,name=working_directory,json=workingDirectory,proto3" json:"working_directory,omitempty"`
+	// Its whole environment: variable and the reference that is resolved for it
+	// when it is started. Never a value.
+	Env map[string]string `protobuf:"bytes,5,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Whether it has the machine's network.
+	Network bool `protobuf:"varint,6,opt,name=network,proto3" json:"network,omitempty"`
+	// How it is kept from the machine: bubblewrap or none.
+	Sandbox       string `protobuf:"bytes,7,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Command) Reset() {
+	*x = Command{}
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Command) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Command) ProtoMessage() {}
+
+func (x *Command) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Command.ProtoReflect.Descriptor instead.
+func (*Command) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Command) GetRef() string {
+	if x != nil {
+		return x.Ref
+	}
+	return ""
+}
+
+func (x *Command) GetArgv() []string {
+	if x != nil {
+		return x.Argv
+	}
+	return nil
+}
+
+func (x *Command) GetImage() string {
+	if x != nil {
+		return x.Image
+	}
+	return ""
+}
+
+func (x *Command) GetWorkingDirectory() string {
+	if x != nil {
+		return x.WorkingDirectory
+	}
+	return ""
+}
+
+func (x *Command) GetEnv() map[string]string {
+	if x != nil {
+		return x.Env
+	}
+	return nil
+}
+
+func (x *Command) GetNetwork() bool {
+	if x != nil {
+		return x.Network
+	}
+	return false
+}
+
+func (x *Command) GetSandbox() string {
+	if x != nil {
+		return x.Sandbox
+	}
+	return ""
+}
+
+// The permission to start a command.
+type Launch struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where it stands.
+	Status LaunchStatus `protobuf:"varint,1,opt,name=status,proto3,enum=countersign.registry.v1.LaunchStatus" json:"status,omitempty"`
+	// Digest of the target that was approved.
+	TargetDigest string `protobuf:"bytes,2,opt,name=target_digest,json=targetDigest,proto3" json:"target_digest,omitempty"`
+	// Who approved it.
+	ApprovedBy string `protobuf:"bytes,3,opt,name=approved_by,json=approvedBy,proto3" json:"approved_by,omitempty"`
+	// When.
+	ApproveTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=approve_time,json=approveTime,proto3" json:"approve_time,omitempty"`
+	// The decision.
+	DecisionId    string `protobuf:"bytes,5,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Launch) Reset() {
+	*x = Launch{}
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Launch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Launch) ProtoMessage() {}
+
+func (x *Launch) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Launch.ProtoReflect.Descriptor instead.
+func (*Launch) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Launch) GetStatus() LaunchStatus {
+	if x != nil {
+		return x.Status
+	}
+	return LaunchStatus_LAUNCH_STATUS_UNSPECIFIED
+}
+
+func (x *Launch) GetTargetDigest() string {
+	if x != nil {
+		return x.TargetDigest
+	}
+	return ""
+}
+
+func (x *Launch) GetApprovedBy() string {
+	if x != nil {
+		return x.ApprovedBy
+	}
+	return ""
+}
+
+func (x *Launch) GetApproveTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ApproveTime
+	}
+	return nil
+}
+
+func (x *Launch) GetDecisionId() string {
+	if x != nil {
+		return x.DecisionId
+	}
+	return ""
+}
+
 // How a server is.
 type Health struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -887,7 +1142,7 @@ type Health struct {
 
 func (x *Health) Reset() {
 	*x = Health{}
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[1]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -899,7 +1154,7 @@ func (x *Health) String() string {
 func (*Health) ProtoMessage() {}
 
 func (x *Health) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[1]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -912,7 +1167,7 @@ func (x *Health) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Health.ProtoReflect.Descriptor instead.
 func (*Health) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{1}
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Health) GetLevel() HealthLevel {
@@ -979,7 +1234,7 @@ type Review struct {
 
 func (x *Review) Reset() {
 	*x = Review{}
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[2]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -991,7 +1246,7 @@ func (x *Review) String() string {
 func (*Review) ProtoMessage() {}
 
 func (x *Review) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[2]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1004,7 +1259,7 @@ func (x *Review) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Review.ProtoReflect.Descriptor instead.
 func (*Review) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{2}
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Review) GetStatus() ReviewStatus {
@@ -1110,7 +1365,7 @@ type Discovery struct {
 
 func (x *Discovery) Reset() {
 	*x = Discovery{}
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[3]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1122,7 +1377,7 @@ func (x *Discovery) String() string {
 func (*Discovery) ProtoMessage() {}
 
 func (x *Discovery) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[3]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1135,7 +1390,7 @@ func (x *Discovery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Discovery.ProtoReflect.Descriptor instead.
 func (*Discovery) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{3}
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Discovery) GetNumber() int64 {
@@ -1239,7 +1494,7 @@ type AuthenticationException struct {
 
 func (x *AuthenticationException) Reset() {
 	*x = AuthenticationException{}
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[4]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1251,7 +1506,7 @@ func (x *AuthenticationException) String() string {
 func (*AuthenticationException) ProtoMessage() {}
 
 func (x *AuthenticationException) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[4]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1264,7 +1519,7 @@ func (x *AuthenticationException) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthenticationException.ProtoReflect.Descriptor instead.
 func (*AuthenticationException) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{4}
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AuthenticationException) GetReason() string {
@@ -1318,7 +1573,7 @@ type BindingCounts struct {
 
 func (x *BindingCounts) Reset() {
 	*x = BindingCounts{}
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[5]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1330,7 +1585,7 @@ func (x *BindingCounts) String() string {
 func (*BindingCounts) ProtoMessage() {}
 
 func (x *BindingCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[5]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1343,7 +1598,7 @@ func (x *BindingCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BindingCounts.ProtoReflect.Descriptor instead.
 func (*BindingCounts) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{5}
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *BindingCounts) GetTools() int32 {
@@ -1408,7 +1663,7 @@ type ReportedIdentity struct {
 
 func (x *ReportedIdentity) Reset() {
 	*x = ReportedIdentity{}
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[6]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1420,7 +1675,7 @@ func (x *ReportedIdentity) String() string {
 func (*ReportedIdentity) ProtoMessage() {}
 
 func (x *ReportedIdentity) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[6]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1433,7 +1688,7 @@ func (x *ReportedIdentity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportedIdentity.ProtoReflect.Descriptor instead.
 func (*ReportedIdentity) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{6}
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ReportedIdentity) GetName() string {
@@ -1503,7 +1758,7 @@ type Tool struct {
 
 func (x *Tool) Reset() {
 	*x = Tool{}
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[7]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1515,7 +1770,7 @@ func (x *Tool) String() string {
 func (*Tool) ProtoMessage() {}
 
 func (x *Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[7]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1528,7 +1783,7 @@ func (x *Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tool.ProtoReflect.Descriptor instead.
 func (*Tool) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{7}
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Tool) GetToolId() string {
@@ -1702,7 +1957,7 @@ type Digests struct {
 
 func (x *Digests) Reset() {
 	*x = Digests{}
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[8]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1714,7 +1969,7 @@ func (x *Digests) String() string {
 func (*Digests) ProtoMessage() {}
 
 func (x *Digests) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[8]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1727,7 +1982,7 @@ func (x *Digests) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Digests.ProtoReflect.Descriptor instead.
 func (*Digests) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{8}
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Digests) GetContract() string {
@@ -1787,7 +2042,7 @@ type Resource struct {
 
 func (x *Resource) Reset() {
 	*x = Resource{}
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[9]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +2054,7 @@ func (x *Resource) String() string {
 func (*Resource) ProtoMessage() {}
 
 func (x *Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[9]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +2067,7 @@ func (x *Resource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resource.ProtoReflect.Descriptor instead.
 func (*Resource) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{9}
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Resource) GetUri() string {
@@ -1910,7 +2165,7 @@ type Prompt struct {
 
 func (x *Prompt) Reset() {
 	*x = Prompt{}
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[10]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1922,7 +2177,7 @@ func (x *Prompt) String() string {
 func (*Prompt) ProtoMessage() {}
 
 func (x *Prompt) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[10]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1935,7 +2190,7 @@ func (x *Prompt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prompt.ProtoReflect.Descriptor instead.
 func (*Prompt) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{10}
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Prompt) GetName() string {
@@ -2017,7 +2272,7 @@ type Run struct {
 
 func (x *Run) Reset() {
 	*x = Run{}
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[11]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2029,7 +2284,7 @@ func (x *Run) String() string {
 func (*Run) ProtoMessage() {}
 
 func (x *Run) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[11]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2042,7 +2297,7 @@ func (x *Run) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Run.ProtoReflect.Descriptor instead.
 func (*Run) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{11}
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Run) GetWorkflowId() string {
@@ -2098,7 +2353,7 @@ var File_countersign_registry_v1_types_proto protoreflect.FileDescriptor
 
 const file_countersign_registry_v1_types_proto_rawDesc = "" +
 	"\n" +
-	"#countersign/registry/v1/types.proto\x12\x17countersign.registry.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb3\x0e\n" +
+	"#countersign/registry/v1/types.proto\x12\x17countersign.registry.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa8\x0f\n" +
 	"\tMcpServer\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x1b\n" +
 	"\ttenant_id\x18\x02 \x01(\tR\btenantId\x12\x12\n" +
@@ -2144,10 +2399,31 @@ const file_countersign_registry_v1_types_proto_rawDesc = "" +
 	"updateTime\x12;\n" +
 	"\vretire_time\x18$ \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"retireTime\x12\x1a\n" +
-	"\bwarnings\x18% \x03(\tR\bwarnings\x1a9\n" +
+	"\bwarnings\x18% \x03(\tR\bwarnings\x12:\n" +
+	"\acommand\x18& \x01(\v2 .countersign.registry.v1.CommandR\acommand\x127\n" +
+	"\x06launch\x18' \x01(\v2\x1f.countersign.registry.v1.LaunchR\x06launch\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc5\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9b\x02\n" +
+	"\aCommand\x12\x10\n" +
+	"\x03ref\x18\x01 \x01(\tR\x03ref\x12\x12\n" +
+	"\x04argv\x18\x02 \x03(\tR\x04argv\x12\x14\n" +
+	"\x05image\x18\x03 \x01(\tR\x05image\x12+\n" +
+	"\x11working_directory\x18\x04 \x01(\tR\x10workingDirectory\x12;\n" +
+	"\x03env\x18\x05 \x03(\v2).countersign.registry.v1.Command.EnvEntryR\x03env\x12\x18\n" +
+	"\anetwork\x18\x06 \x01(\bR\anetwork\x12\x18\n" +
+	"\asandbox\x18\a \x01(\tR\asandbox\x1a6\n" +
+	"\bEnvEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xed\x01\n" +
+	"\x06Launch\x12=\n" +
+	"\x06status\x18\x01 \x01(\x0e2%.countersign.registry.v1.LaunchStatusR\x06status\x12#\n" +
+	"\rtarget_digest\x18\x02 \x01(\tR\ftargetDigest\x12\x1f\n" +
+	"\vapproved_by\x18\x03 \x01(\tR\n" +
+	"approvedBy\x12=\n" +
+	"\fapprove_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vapproveTime\x12\x1f\n" +
+	"\vdecision_id\x18\x05 \x01(\tR\n" +
+	"decisionId\"\xc5\x01\n" +
 	"\x06Health\x12:\n" +
 	"\x05level\x18\x01 \x01(\x0e2$.countersign.registry.v1.HealthLevelR\x05level\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
@@ -2298,7 +2574,11 @@ const file_countersign_registry_v1_types_proto_rawDesc = "" +
 	"\x14HEALTH_LEVEL_HEALTHY\x10\x01\x12\x19\n" +
 	"\x15HEALTH_LEVEL_DEGRADED\x10\x02\x12\x1a\n" +
 	"\x16HEALTH_LEVEL_UNHEALTHY\x10\x03\x12\x18\n" +
-	"\x14HEALTH_LEVEL_UNKNOWN\x10\x04*\xb3\x01\n" +
+	"\x14HEALTH_LEVEL_UNKNOWN\x10\x04*d\n" +
+	"\fLaunchStatus\x12\x1d\n" +
+	"\x19LAUNCH_STATUS_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15LAUNCH_STATUS_PENDING\x10\x01\x12\x1a\n" +
+	"\x16LAUNCH_STATUS_APPROVED\x10\x02*\xb3\x01\n" +
 	"\fReviewStatus\x12\x1d\n" +
 	"\x19REVIEW_STATUS_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12REVIEW_STATUS_NONE\x10\x01\x12\x19\n" +
@@ -2325,8 +2605,8 @@ func file_countersign_registry_v1_types_proto_rawDescGZIP() []byte {
 	return file_countersign_registry_v1_types_proto_rawDescData
 }
 
-var file_countersign_registry_v1_types_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_countersign_registry_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_countersign_registry_v1_types_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
+var file_countersign_registry_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_countersign_registry_v1_types_proto_goTypes = []any{
 	(McpDirection)(0),               // 0: countersign.registry.v1.McpDirection
 	(McpTransport)(0),               // 1: countersign.registry.v1.McpTransport
@@ -2334,62 +2614,71 @@ var file_countersign_registry_v1_types_proto_goTypes = []any{
 	(McpServerState)(0),             // 3: countersign.registry.v1.McpServerState
 	(SideEffectClass)(0),            // 4: countersign.registry.v1.SideEffectClass
 	(HealthLevel)(0),                // 5: countersign.registry.v1.HealthLevel
-	(ReviewStatus)(0),               // 6: countersign.registry.v1.ReviewStatus
-	(DiscoveryStatus)(0),            // 7: countersign.registry.v1.DiscoveryStatus
-	(*McpServer)(nil),               // 8: countersign.registry.v1.McpServer
-	(*Health)(nil),                  // 9: countersign.registry.v1.Health
-	(*Review)(nil),                  // 10: countersign.registry.v1.Review
-	(*Discovery)(nil),               // 11: countersign.registry.v1.Discovery
-	(*AuthenticationException)(nil), // 12: countersign.registry.v1.AuthenticationException
-	(*BindingCounts)(nil),           // 13: countersign.registry.v1.BindingCounts
-	(*ReportedIdentity)(nil),        // 14: countersign.registry.v1.ReportedIdentity
-	(*Tool)(nil),                    // 15: countersign.registry.v1.Tool
-	(*Digests)(nil),                 // 16: countersign.registry.v1.Digests
-	(*Resource)(nil),                // 17: countersign.registry.v1.Resource
-	(*Prompt)(nil),                  // 18: countersign.registry.v1.Prompt
-	(*Run)(nil),                     // 19: countersign.registry.v1.Run
-	nil,                             // 20: countersign.registry.v1.McpServer.LabelsEntry
-	(*timestamppb.Timestamp)(nil),   // 21: google.protobuf.Timestamp
+	(LaunchStatus)(0),               // 6: countersign.registry.v1.LaunchStatus
+	(ReviewStatus)(0),               // 7: countersign.registry.v1.ReviewStatus
+	(DiscoveryStatus)(0),            // 8: countersign.registry.v1.DiscoveryStatus
+	(*McpServer)(nil),               // 9: countersign.registry.v1.McpServer
+	(*Command)(nil),                 // 10: countersign.registry.v1.Command
+	(*Launch)(nil),                  // 11: countersign.registry.v1.Launch
+	(*Health)(nil),                  // 12: countersign.registry.v1.Health
+	(*Review)(nil),                  // 13: countersign.registry.v1.Review
+	(*Discovery)(nil),               // 14: countersign.registry.v1.Discovery
+	(*AuthenticationException)(nil), // 15: countersign.registry.v1.AuthenticationException
+	(*BindingCounts)(nil),           // 16: countersign.registry.v1.BindingCounts
+	(*ReportedIdentity)(nil),        // 17: countersign.registry.v1.ReportedIdentity
+	(*Tool)(nil),                    // 18: countersign.registry.v1.Tool
+	(*Digests)(nil),                 // 19: countersign.registry.v1.Digests
+	(*Resource)(nil),                // 20: countersign.registry.v1.Resource
+	(*Prompt)(nil),                  // 21: countersign.registry.v1.Prompt
+	(*Run)(nil),                     // 22: countersign.registry.v1.Run
+	nil,                             // 23: countersign.registry.v1.McpServer.LabelsEntry
+	nil,                             // 24: countersign.registry.v1.Command.EnvEntry
+	(*timestamppb.Timestamp)(nil),   // 25: google.protobuf.Timestamp
 }
 var file_countersign_registry_v1_types_proto_depIdxs = []int32{
 	0,  // 0: countersign.registry.v1.McpServer.direction:type_name -> countersign.registry.v1.McpDirection
 	1,  // 1: countersign.registry.v1.McpServer.transport:type_name -> countersign.registry.v1.McpTransport
 	2,  // 2: countersign.registry.v1.McpServer.authentication:type_name -> countersign.registry.v1.McpAuthentication
 	3,  // 3: countersign.registry.v1.McpServer.state:type_name -> countersign.registry.v1.McpServerState
-	21, // 4: countersign.registry.v1.McpServer.last_handshake_at:type_name -> google.protobuf.Timestamp
-	20, // 5: countersign.registry.v1.McpServer.labels:type_name -> countersign.registry.v1.McpServer.LabelsEntry
-	9,  // 6: countersign.registry.v1.McpServer.health:type_name -> countersign.registry.v1.Health
-	10, // 7: countersign.registry.v1.McpServer.review:type_name -> countersign.registry.v1.Review
-	11, // 8: countersign.registry.v1.McpServer.discovery:type_name -> countersign.registry.v1.Discovery
-	12, // 9: countersign.registry.v1.McpServer.authentication_exception:type_name -> countersign.registry.v1.AuthenticationException
-	13, // 10: countersign.registry.v1.McpServer.counts:type_name -> countersign.registry.v1.BindingCounts
-	14, // 11: countersign.registry.v1.McpServer.reported:type_name -> countersign.registry.v1.ReportedIdentity
-	21, // 12: countersign.registry.v1.McpServer.create_time:type_name -> google.protobuf.Timestamp
-	21, // 13: countersign.registry.v1.McpServer.update_time:type_name -> google.protobuf.Timestamp
-	21, // 14: countersign.registry.v1.McpServer.retire_time:type_name -> google.protobuf.Timestamp
-	5,  // 15: countersign.registry.v1.Health.level:type_name -> countersign.registry.v1.HealthLevel
-	21, // 16: countersign.registry.v1.Health.since:type_name -> google.protobuf.Timestamp
-	6,  // 17: countersign.registry.v1.Review.status:type_name -> countersign.registry.v1.ReviewStatus
-	21, // 18: countersign.registry.v1.Review.open_time:type_name -> google.protobuf.Timestamp
-	21, // 19: countersign.registry.v1.Review.expire_time:type_name -> google.protobuf.Timestamp
-	21, // 20: countersign.registry.v1.Review.decide_time:type_name -> google.protobuf.Timestamp
-	7,  // 21: countersign.registry.v1.Discovery.status:type_name -> countersign.registry.v1.DiscoveryStatus
-	21, // 22: countersign.registry.v1.Discovery.finish_time:type_name -> google.protobuf.Timestamp
-	21, // 23: countersign.registry.v1.Discovery.succeed_time:type_name -> google.protobuf.Timestamp
-	21, // 24: countersign.registry.v1.AuthenticationException.approve_time:type_name -> google.protobuf.Timestamp
-	21, // 25: countersign.registry.v1.AuthenticationException.expire_time:type_name -> google.protobuf.Timestamp
-	4,  // 26: countersign.registry.v1.Tool.declared_class:type_name -> countersign.registry.v1.SideEffectClass
-	16, // 27: countersign.registry.v1.Tool.digests:type_name -> countersign.registry.v1.Digests
-	16, // 28: countersign.registry.v1.Tool.approved_digests:type_name -> countersign.registry.v1.Digests
-	21, // 29: countersign.registry.v1.Tool.first_seen_time:type_name -> google.protobuf.Timestamp
-	21, // 30: countersign.registry.v1.Tool.last_seen_time:type_name -> google.protobuf.Timestamp
-	21, // 31: countersign.registry.v1.Run.start_time:type_name -> google.protobuf.Timestamp
-	21, // 32: countersign.registry.v1.Run.close_time:type_name -> google.protobuf.Timestamp
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	25, // 4: countersign.registry.v1.McpServer.last_handshake_at:type_name -> google.protobuf.Timestamp
+	23, // 5: countersign.registry.v1.McpServer.labels:type_name -> countersign.registry.v1.McpServer.LabelsEntry
+	12, // 6: countersign.registry.v1.McpServer.health:type_name -> countersign.registry.v1.Health
+	13, // 7: countersign.registry.v1.McpServer.review:type_name -> countersign.registry.v1.Review
+	14, // 8: countersign.registry.v1.McpServer.discovery:type_name -> countersign.registry.v1.Discovery
+	15, // 9: countersign.registry.v1.McpServer.authentication_exception:type_name -> countersign.registry.v1.AuthenticationException
+	16, // 10: countersign.registry.v1.McpServer.counts:type_name -> countersign.registry.v1.BindingCounts
+	17, // 11: countersign.registry.v1.McpServer.reported:type_name -> countersign.registry.v1.ReportedIdentity
+	25, // 12: countersign.registry.v1.McpServer.create_time:type_name -> google.protobuf.Timestamp
+	25, // 13: countersign.registry.v1.McpServer.update_time:type_name -> google.protobuf.Timestamp
+	25, // 14: countersign.registry.v1.McpServer.retire_time:type_name -> google.protobuf.Timestamp
+	10, // 15: countersign.registry.v1.McpServer.command:type_name -> countersign.registry.v1.Command
+	11, // 16: countersign.registry.v1.McpServer.launch:type_name -> countersign.registry.v1.Launch
+	24, // 17: countersign.registry.v1.Command.env:type_name -> countersign.registry.v1.Command.EnvEntry
+	6,  // 18: countersign.registry.v1.Launch.status:type_name -> countersign.registry.v1.LaunchStatus
+	25, // 19: countersign.registry.v1.Launch.approve_time:type_name -> google.protobuf.Timestamp
+	5,  // 20: countersign.registry.v1.Health.level:type_name -> countersign.registry.v1.HealthLevel
+	25, // 21: countersign.registry.v1.Health.since:type_name -> google.protobuf.Timestamp
+	7,  // 22: countersign.registry.v1.Review.status:type_name -> countersign.registry.v1.ReviewStatus
+	25, // 23: countersign.registry.v1.Review.open_time:type_name -> google.protobuf.Timestamp
+	25, // 24: countersign.registry.v1.Review.expire_time:type_name -> google.protobuf.Timestamp
+	25, // 25: countersign.registry.v1.Review.decide_time:type_name -> google.protobuf.Timestamp
+	8,  // 26: countersign.registry.v1.Discovery.status:type_name -> countersign.registry.v1.DiscoveryStatus
+	25, // 27: countersign.registry.v1.Discovery.finish_time:type_name -> google.protobuf.Timestamp
+	25, // 28: countersign.registry.v1.Discovery.succeed_time:type_name -> google.protobuf.Timestamp
+	25, // 29: countersign.registry.v1.AuthenticationException.approve_time:type_name -> google.protobuf.Timestamp
+	25, // 30: countersign.registry.v1.AuthenticationException.expire_time:type_name -> google.protobuf.Timestamp
+	4,  // 31: countersign.registry.v1.Tool.declared_class:type_name -> countersign.registry.v1.SideEffectClass
+	19, // 32: countersign.registry.v1.Tool.digests:type_name -> countersign.registry.v1.Digests
+	19, // 33: countersign.registry.v1.Tool.approved_digests:type_name -> countersign.registry.v1.Digests
+	25, // 34: countersign.registry.v1.Tool.first_seen_time:type_name -> google.protobuf.Timestamp
+	25, // 35: countersign.registry.v1.Tool.last_seen_time:type_name -> google.protobuf.Timestamp
+	25, // 36: countersign.registry.v1.Run.start_time:type_name -> google.protobuf.Timestamp
+	25, // 37: countersign.registry.v1.Run.close_time:type_name -> google.protobuf.Timestamp
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_countersign_registry_v1_types_proto_init() }
@@ -2402,8 +2691,8 @@ func file_countersign_registry_v1_types_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_countersign_registry_v1_types_proto_rawDesc), len(file_countersign_registry_v1_types_proto_rawDesc)),
-			NumEnums:      8,
-			NumMessages:   13,
+			NumEnums:      9,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -54,9 +54,15 @@ const (
 	// McpServerServiceGetMcpCapabilitiesProcedure is the fully-qualified name of the McpServerService's
 	// GetMcpCapabilities RPC.
 	McpServerServiceGetMcpCapabilitiesProcedure = "/countersign.registry.v1.McpServerService/GetMcpCapabilities"
+	// McpServerServiceGetCapabilityReportProcedure is the fully-qualified name of the
+	// McpServerService's GetCapabilityReport RPC.
+	McpServerServiceGetCapabilityReportProcedure = "/countersign.registry.v1.McpServerService/GetCapabilityReport"
 	// McpServerServiceActivateMcpServerProcedure is the fully-qualified name of the McpServerService's
 	// ActivateMcpServer RPC.
 	McpServerServiceActivateMcpServerProcedure = "/countersign.registry.v1.McpServerService/ActivateMcpServer"
+	// McpServerServiceApproveLaunchProcedure is the fully-qualified name of the McpServerService's
+	// ApproveLaunch RPC.
+	McpServerServiceApproveLaunchProcedure = "/countersign.registry.v1.McpServerService/ApproveLaunch"
 	// McpServerServiceRejectMcpServerProcedure is the fully-qualified name of the McpServerService's
 	// RejectMcpServer RPC.
 	McpServerServiceRejectMcpServerProcedure = "/countersign.registry.v1.McpServerService/RejectMcpServer"
@@ -90,8 +96,15 @@ type McpServerServiceClient interface {
 	TestMcpServer(context.Context, *v1.TestMcpServerRequest) (*v1.TestMcpServerResponse, error)
 	// What a server offers, with bindings and the request for approval.
 	GetMcpCapabilities(context.Context, *v1.GetMcpCapabilitiesRequest) (*v1.GetMcpCapabilitiesResponse, error)
+	// What a server can do by the capability table and by the last look at it,
+	// and what keeps it from doing the rest. Tools resolve by the same value.
+	GetCapabilityReport(context.Context, *v1.GetCapabilityReportRequest) (*v1.GetCapabilityReportResponse, error)
 	// Approves exactly what the lines name, and activates a verified server.
 	ActivateMcpServer(context.Context, *v1.ActivateMcpServerRequest) (*v1.ActivateMcpServerResponse, error)
+	// Lets the command of a server of transport stdio be started, exactly as it
+	// is, and starts its first discovery. Needs the role of a platform
+	// administrator.
+	ApproveLaunch(context.Context, *v1.ApproveLaunchRequest) (*v1.ApproveLaunchResponse, error)
 	// Rejects what is under review. The server stays where it is.
 	RejectMcpServer(context.Context, *v1.RejectMcpServerRequest) (*v1.RejectMcpServerResponse, error)
 	// Asks for a decision on what the server is now, again if need be.
@@ -159,10 +172,23 @@ func NewMcpServerServiceClient(httpClient connect.HTTPClient, baseURL string, op
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		getCapabilityReport: connect.NewClient[v1.GetCapabilityReportRequest, v1.GetCapabilityReportResponse](
+			httpClient,
+			baseURL+McpServerServiceGetCapabilityReportProcedure,
+			connect.WithSchema(mcpServerServiceMethods.ByName("GetCapabilityReport")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		activateMcpServer: connect.NewClient[v1.ActivateMcpServerRequest, v1.ActivateMcpServerResponse](
 			httpClient,
 			baseURL+McpServerServiceActivateMcpServerProcedure,
 			connect.WithSchema(mcpServerServiceMethods.ByName("ActivateMcpServer")),
+			connect.WithClientOptions(opts...),
+		),
+		approveLaunch: connect.NewClient[v1.ApproveLaunchRequest, v1.ApproveLaunchResponse](
+			httpClient,
+			baseURL+McpServerServiceApproveLaunchProcedure,
+			connect.WithSchema(mcpServerServiceMethods.ByName("ApproveLaunch")),
 			connect.WithClientOptions(opts...),
 		),
 		rejectMcpServer: connect.NewClient[v1.RejectMcpServerRequest, v1.RejectMcpServerResponse](
@@ -202,7 +228,9 @@ type mcpServerServiceClient struct {
 	discoverMcpCapabilities *connect.Client[v1.DiscoverMcpCapabilitiesRequest, v1.DiscoverMcpCapabilitiesResponse]
 	testMcpServer           *connect.Client[v1.TestMcpServerRequest, v1.TestMcpServerResponse]
 	getMcpCapabilities      *connect.Client[v1.GetMcpCapabilitiesRequest, v1.GetMcpCapabilitiesResponse]
+	getCapabilityReport     *connect.Client[v1.GetCapabilityReportRequest, v1.GetCapabilityReportResponse]
 	activateMcpServer       *connect.Client[v1.ActivateMcpServerRequest, v1.ActivateMcpServerResponse]
+	approveLaunch           *connect.Client[v1.ApproveLaunchRequest, v1.ApproveLaunchResponse]
 	rejectMcpServer         *connect.Client[v1.RejectMcpServerRequest, v1.RejectMcpServerResponse]
 	requestReview           *connect.Client[v1.RequestReviewRequest, v1.RequestReviewResponse]
 	retireMcpServer         *connect.Client[v1.RetireMcpServerRequest, v1.RetireMcpServerResponse]
@@ -272,9 +300,27 @@ func (c *mcpServerServiceClient) GetMcpCapabilities(ctx context.Context, req *v1
 	return nil, err
 }
 
+// GetCapabilityReport calls countersign.registry.v1.McpServerService.GetCapabilityReport.
+func (c *mcpServerServiceClient) GetCapabilityReport(ctx context.Context, req *v1.GetCapabilityReportRequest) (*v1.GetCapabilityReportResponse, error) {
+	response, err := c.getCapabilityReport.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ActivateMcpServer calls countersign.registry.v1.McpServerService.ActivateMcpServer.
 func (c *mcpServerServiceClient) ActivateMcpServer(ctx context.Context, req *v1.ActivateMcpServerRequest) (*v1.ActivateMcpServerResponse, error) {
 	response, err := c.activateMcpServer.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ApproveLaunch calls countersign.registry.v1.McpServerService.ApproveLaunch.
+func (c *mcpServerServiceClient) ApproveLaunch(ctx context.Context, req *v1.ApproveLaunchRequest) (*v1.ApproveLaunchResponse, error) {
+	response, err := c.approveLaunch.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -337,8 +383,15 @@ type McpServerServiceHandler interface {
 	TestMcpServer(context.Context, *v1.TestMcpServerRequest) (*v1.TestMcpServerResponse, error)
 	// What a server offers, with bindings and the request for approval.
 	GetMcpCapabilities(context.Context, *v1.GetMcpCapabilitiesRequest) (*v1.GetMcpCapabilitiesResponse, error)
+	// What a server can do by the capability table and by the last look at it,
+	// and what keeps it from doing the rest. Tools resolve by the same value.
+	GetCapabilityReport(context.Context, *v1.GetCapabilityReportRequest) (*v1.GetCapabilityReportResponse, error)
 	// Approves exactly what the lines name, and activates a verified server.
 	ActivateMcpServer(context.Context, *v1.ActivateMcpServerRequest) (*v1.ActivateMcpServerResponse, error)
+	// Lets the command of a server of transport stdio be started, exactly as it
+	// is, and starts its first discovery. Needs the role of a platform
+	// administrator.
+	ApproveLaunch(context.Context, *v1.ApproveLaunchRequest) (*v1.ApproveLaunchResponse, error)
 	// Rejects what is under review. The server stays where it is.
 	RejectMcpServer(context.Context, *v1.RejectMcpServerRequest) (*v1.RejectMcpServerResponse, error)
 	// Asks for a decision on what the server is now, again if need be.
@@ -402,10 +455,23 @@ func NewMcpServerServiceHandler(svc McpServerServiceHandler, opts ...connect.Han
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	mcpServerServiceGetCapabilityReportHandler := connect.NewUnaryHandlerSimple(
+		McpServerServiceGetCapabilityReportProcedure,
+		svc.GetCapabilityReport,
+		connect.WithSchema(mcpServerServiceMethods.ByName("GetCapabilityReport")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	mcpServerServiceActivateMcpServerHandler := connect.NewUnaryHandlerSimple(
 		McpServerServiceActivateMcpServerProcedure,
 		svc.ActivateMcpServer,
 		connect.WithSchema(mcpServerServiceMethods.ByName("ActivateMcpServer")),
+		connect.WithHandlerOptions(opts...),
+	)
+	mcpServerServiceApproveLaunchHandler := connect.NewUnaryHandlerSimple(
+		McpServerServiceApproveLaunchProcedure,
+		svc.ApproveLaunch,
+		connect.WithSchema(mcpServerServiceMethods.ByName("ApproveLaunch")),
 		connect.WithHandlerOptions(opts...),
 	)
 	mcpServerServiceRejectMcpServerHandler := connect.NewUnaryHandlerSimple(
@@ -449,8 +515,12 @@ func NewMcpServerServiceHandler(svc McpServerServiceHandler, opts ...connect.Han
 			mcpServerServiceTestMcpServerHandler.ServeHTTP(w, r)
 		case McpServerServiceGetMcpCapabilitiesProcedure:
 			mcpServerServiceGetMcpCapabilitiesHandler.ServeHTTP(w, r)
+		case McpServerServiceGetCapabilityReportProcedure:
+			mcpServerServiceGetCapabilityReportHandler.ServeHTTP(w, r)
 		case McpServerServiceActivateMcpServerProcedure:
 			mcpServerServiceActivateMcpServerHandler.ServeHTTP(w, r)
+		case McpServerServiceApproveLaunchProcedure:
+			mcpServerServiceApproveLaunchHandler.ServeHTTP(w, r)
 		case McpServerServiceRejectMcpServerProcedure:
 			mcpServerServiceRejectMcpServerHandler.ServeHTTP(w, r)
 		case McpServerServiceRequestReviewProcedure:
@@ -496,8 +566,16 @@ func (UnimplementedMcpServerServiceHandler) GetMcpCapabilities(context.Context, 
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.McpServerService.GetMcpCapabilities is not implemented"))
 }
 
+func (UnimplementedMcpServerServiceHandler) GetCapabilityReport(context.Context, *v1.GetCapabilityReportRequest) (*v1.GetCapabilityReportResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.McpServerService.GetCapabilityReport is not implemented"))
+}
+
 func (UnimplementedMcpServerServiceHandler) ActivateMcpServer(context.Context, *v1.ActivateMcpServerRequest) (*v1.ActivateMcpServerResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.McpServerService.ActivateMcpServer is not implemented"))
+}
+
+func (UnimplementedMcpServerServiceHandler) ApproveLaunch(context.Context, *v1.ApproveLaunchRequest) (*v1.ApproveLaunchResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.McpServerService.ApproveLaunch is not implemented"))
 }
 
 func (UnimplementedMcpServerServiceHandler) RejectMcpServer(context.Context, *v1.RejectMcpServerRequest) (*v1.RejectMcpServerResponse, error) {

@@ -1,0 +1,2 @@
+ALTER TABLE probes DROP COLUMN server_version;
+ALTER TABLE definitions DROP COLUMN args;

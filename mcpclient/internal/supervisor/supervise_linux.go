@@ -1,0 +1,250 @@
+package supervisor
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// The names by which this program knows what it was started for.
+const (
+	nameSupervisor = "countersign-supervisor" // PROGRAM ARGV...
+	nameLauncher   = "countersign-launcher"   // DIRECTORY PROGRAM ARGUMENTS...
+)
+
+// The descriptors of the supervisor after the three of the command.
+const (
+	fdControl = 3
+	fdData    = 4 // the command's descriptor 3
+	fdBegins  = 5 // what goes wrong before the program runs is written here
+)
+
+// What is asked over the lifeline. Its end asks for the same as askKill.
+const (
+	askTerminate = 'T'
+	askKill      = 'K'
+)
+
+// What package syscall has no names for. The numbers are those of all
+// architectures.
+const (
+	prSetChildSubreaper = 36
+	sysCloseRange       = 436
+	closeRangeCloexec   = 4
+	waitAll             = 0x40000000 // __WALL: also children that end without SIGCHLD
+)
+
+//nolint:gochecknoinits // it must come before main, and cannot be forgotten
+func init() {
+	if len(os.Args) == 0 {
+		return
+	}
+	switch os.Args[0] {
+	case nameSupervisor:
+		supervise(os.Args[1:])
+	case nameLauncher:
+		launch(os.Args[1:])
+	}
+}
+
+// supervise is the whole life of a supervisor. It runs in an init, so on the first
+// thread, which is there as long as the process: death signals are about threads.
+func supervise(args []string) {
+	closeOnExec()
+	_ = os.WriteFile("/proc/self/comm", []byte(nameSupervisor), 0) // else lists of processes have it as "exe"
+	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0, 0, 0, 0); errno != 0 {
+		fail(fdBegins, errno)
+	}
+	// All signals only wake. None is ignored, which the command would inherit.
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals)
+	s := supervisor{pid: begin(args)}
+	requests := make(chan byte)
+	go listen(requests)
+	var again <-chan time.Time
+	pause := time.Millisecond
+	for {
+		select {
+		case <-signals:
+		case <-again:
+		case request := <-requests:
+			if request == askTerminate {
+				s.signal(syscall.SIGTERM)
+				continue
+			}
+			s.ending = true
+			s.signal(syscall.SIGKILL)
+		}
+		if s.reap() {
+			os.Exit(0) //nolint:forbidigo // this is a program
+		}
+		if s.ending {
+			killChildren()
+			// A killed child wakes us. A child that was overlooked, since it was
+			// just being adopted, does not.
+			again, pause = time.After(pause), min(2*pause, time.Second)
+		}
+	}
+}
+
+// begin starts the command, and keeps nothing of what is the command's.
+func begin(args []string) int {
+	if len(args) < 2 {
+		fail(fdBegins, syscall.EINVAL)
+	}
+	path, argv := args[0], args
+	files := []uintptr{0, 1, 2, fdData}
+	if args[0] == self { // the launcher
+		argv, files = args[1:], append(files, fdBegins)
+	}
+	null, err := syscall.Open(os.DevNull, syscall.O_RDWR|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		fail(fdBegins, err)
+	}
+	pid, err := syscall.ForkExec(path, argv, &syscall.ProcAttr{ //nolint:gosec // starting what it is told to is what it is for
+		Env: []string{}, Files: files, // nil would be our environment
+		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+	})
+	if err != nil {
+		fail(fdBegins, err)
+	}
+	for fd := range 3 {
+		_ = syscall.Dup3(null, fd, 0)
+	}
+	for _, fd := range []int{null, fdData, fdBegins} {
+		_ = syscall.Close(fd)
+	}
+	return pid
+}
+
+// listen hands on what is asked. An end of the lifeline is the last request.
+func listen(requests chan<- byte) {
+	b := []byte{0}
+	for {
+		n, err := syscall.Read(fdControl, b)
+		switch {
+		case n == 1:
+			requests <- b[0]
+		case !errors.Is(err, syscall.EINTR):
+			requests <- askKill
+			return
+		}
+	}
+}
+
+// supervisor is what it knows of the command.
+type supervisor struct {
+	pid    int // also of its group; 0 when it is reaped
+	ending bool
+}
+
+// signal signals the group of the command, while its number cannot be another's.
+func (s *supervisor) signal(sig syscall.Signal) {
+	if s.pid > 0 {
+		_ = syscall.Kill(-s.pid, sig)
+	}
+}
+
+// reap takes all children that ended, and says whether there are no others. The
+// end of the command is reported at once.
+func (s *supervisor) reap() bool {
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|waitAll, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return true // ECHILD
+		case pid == 0:
+			return false
+		case pid == s.pid:
+			s.pid, s.ending = 0, true
+			tell(fdControl, uint32(status))
+		}
+	}
+}
+
+// killChildren kills every child, as /proc has them.
+func killChildren() {
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return
+	}
+	defer func() { _ = proc.Close() }()
+	names, _ := proc.Readdirnames(-1)
+	self := strconv.Itoa(os.Getpid())
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if stat, err := os.ReadFile("/proc/" + name + "/stat"); err == nil && parent(string(stat)) == self {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// parent finds the parent in /proc/PID/stat: PID (NAME) STATE PARENT ... The name
+// may be anything.
+func parent(stat string) string {
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 2 {
+		return ""
+	}
+	return fields[1]
+}
+
+// launch becomes a program in a directory, with the environment that descriptor 3
+// holds. It exists so that the supervisor never has that environment.
+func launch(args []string) {
+	const fdEnv, fdBegins = 3, 4
+	syscall.CloseOnExec(fdEnv)
+	syscall.CloseOnExec(fdBegins)
+	if len(args) < 2 {
+		fail(fdBegins, syscall.EINVAL)
+	}
+	raw, err := io.ReadAll(os.NewFile(fdEnv, "environment"))
+	if err != nil {
+		fail(fdBegins, syscall.EIO)
+	}
+	env := strings.Split(string(raw), "\x00")
+	if err := syscall.Chdir(args[0]); err != nil {
+		fail(fdBegins, err)
+	}
+	fail(fdBegins, syscall.Exec(args[1], args[1:], env[:len(env)-1])) //nolint:gosec // likewise
+}
+
+// fail says what keeps the program from running, and ends.
+func fail(fd int, err error) {
+	errno, ok := errors.AsType[syscall.Errno](err)
+	if !ok {
+		errno = syscall.EIO
+	}
+	tell(fd, uint32(errno))
+	os.Exit(127) //nolint:forbidigo // this is a program
+}
+
+func tell(fd int, number uint32) {
+	_, _ = syscall.Write(fd, binary.NativeEndian.AppendUint32(nil, number))
+}
+
+// closeOnExec keeps from the command what the program was itself started with and
+// may not know of: descriptors that are not closed on exec.
+func closeOnExec() {
+	if _, _, errno := syscall.RawSyscall(sysCloseRange, fdControl, math.MaxInt32, closeRangeCloexec); errno == 0 {
+		return
+	}
+	fds, _ := os.ReadDir("/proc/self/fd") // kernels before 5.11
+	for _, fd := range fds {
+		if n, err := strconv.Atoi(fd.Name()); err == nil && n >= fdControl {
+			syscall.CloseOnExec(n)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package registry
+
+import (
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Command is a command of the operator's allow-list (C11): how a server of the
+// transport stdio is started. A server pins the one that it was registered
+// with; all of it but its limits is part of the target, and of what a person
+// approves before the process is started for the first time.
+type Command struct {
+	Ref     string            `json:"ref" bun:"ref"`                     // its name in the allow-list
+	Argv    []string          `json:"argv" bun:"argv,type:text"`         // the program by its absolute path, and its arguments; no shell sees them
+	Image   string            `json:"image,omitempty" bun:"image"`       // directory that is the process's root, read-only; empty: the machine's
+	Dir     string            `json:"dir,omitempty" bun:"dir"`           // working directory; empty: /
+	Env     map[string]string `json:"env,omitempty" bun:"env,type:text"` // variable → secret reference, or plain:TEXT; the whole environment (R28, R29)
+	Network bool              `json:"network,omitempty" bun:"network"`   // the machine's network
+	Sandbox Sandbox           `json:"sandbox,omitempty" bun:"sandbox"`   // how it is kept from the machine
+	Start   time.Duration     `json:"-" bun:"-"`                         // bound of start and handshake together; 0: 60 s
+}
+
+// Sandbox is how a process is kept from the machine.
+type Sandbox string
+
+// The sandboxes.
+const (
+	SandboxBubblewrap Sandbox = "bubblewrap" // namespaces of its own, the root read-only
+	SandboxNone       Sandbox = "none"       // none: it sees what this program sees
+)
+
+// maxCommand bounds a command in bytes: arguments and references together.
+const maxCommand = 64 << 10
+
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+
+// Check says what is wrong with a command of the allow-list, but for its
+// references. The error names the field.
+func (c Command) Check() error {
+	wrong := func(field, format string, args ...any) error {
+		return Errorf(ReasonInvalidArgument, "command %q: "+field+" "+format, append([]any{c.Ref}, args...)...)
+	}
+	if !ValidName(c.Ref) {
+		return wrong("name", "must be 1 to 63 of a-z, 0-9, '_' and '-', beginning and ending with a letter or digit")
+	}
+	if len(c.Argv) == 0 || !filepath.IsAbs(c.Argv[0]) {
+		return wrong("argv", "must begin with the absolute path of a program")
+	}
+	if c.Dir != "" && !filepath.IsAbs(c.Dir) {
+		return wrong("workdir", "must be an absolute path")
+	}
+	if c.Image != "" && !filepath.IsAbs(c.Image) {
+		return wrong("image", "must be the absolute path of a directory")
+	}
+	if c.Sandbox != SandboxBubblewrap && c.Sandbox != SandboxNone {
+		return wrong("sandbox", "must be bubblewrap or none")
+	}
+	if c.Sandbox == SandboxNone && c.Image != "" {
+		return wrong("image", "needs a sandbox")
+	}
+	if c.Start < 0 || c.Start > maxStart {
+		return wrong("limits.start", "must be at most %s", maxStart)
+	}
+	size := 0
+	for _, text := range slices.Concat(c.Argv, []string{c.Dir, c.Image}) {
+		size += len(text)
+		if strings.ContainsRune(text, 0) {
+			return wrong("argv", "holds a NUL character")
+		}
+	}
+	for name, reference := range c.Env {
+		size += len(name) + len(reference)
+		if !variable.MatchString(name) {
+			return wrong("env", "has %q, which is no name of a variable", name)
+		}
+	}
+	if size > maxCommand {
+		return wrong("argv", "is larger than %d bytes with all else", maxCommand)
+	}
+	return nil
+}
+
+// maxStart bounds Command.Start: with the lists it must fit into one discovery.
+const maxStart = 75 * time.Second
+
+// Launch is the permission to start a server's command at all: of one target,
+// by a person, once. A server that needs none has the zero value.
+type Launch struct {
+	Status     LaunchStatus `json:"status" bun:"status"`
+	Target     string       `json:"target" bun:"target"` // target digest that was approved
+	ApprovedBy string       `json:"approvedBy" bun:"approved_by"`
+	ApprovedAt time.Time    `json:"approvedAt,omitzero" bun:"approved_at,nullzero"`
+	DecisionID string       `json:"decisionId" bun:"decision_id"`
+}
+
+// LaunchStatus is where the permission stands.
+type LaunchStatus string
+
+// The statuses.
+const (
+	LaunchNotNeeded LaunchStatus = ""
+	LaunchPending   LaunchStatus = "pending"
+	LaunchApproved  LaunchStatus = "approved"
+)
+
+// LaunchPending says whether the server may not be started yet.
+func (s *Server) LaunchPending() bool {
+	return s.Transport == TransportStdio && (s.Launch.Status != LaunchApproved || s.Launch.Target != s.TargetDigest)
+}
+
+// launchPending is the refusal of everything that would start it.
+func (s *Server) launchPending() error {
+	return Errorf(ReasonLaunchPending, "server %s is not started before a person approved its command", s.Name).
+		With("digest", s.TargetDigest).
+		WithNext("a %s looks at the command and approves it: countersign server approve-launch %s", RolePlatformAdmin, s.Name)
+}
+
+// MayLaunch says whether a server's process may be started as the operator's
+// allow-list has its command now: approved, and still the same (design.md §4).
+func (s *Server) MayLaunch(now Command) error {
+	if s.LaunchPending() {
+		return s.launchPending()
+	}
+	if TargetOf(s, Connection{}, &now).Digest() != s.TargetDigest {
+		return Errorf(ReasonCommandChanged, "the operator changed the command %s since server %s took it", s.CommandRef, s.Name).
+			WithNext("take the new one, then approve its launch: countersign server update %s --command-ref %s", s.Name, s.CommandRef)
+	}
+	return nil
+}
+
+// approveLaunch lets a command be started. The digest that the ruling names is
+// that of the target, so it stands for exactly what was shown.
+func (r *Record) approveLaunch(g Ruling, op Operation, now time.Time) error {
+	s := &r.Server
+	switch {
+	case s.Transport != TransportStdio:
+		return Errorf(ReasonNoLaunch, "server %s is reached over the network; there is nothing to launch", s.Name)
+	case !op.Actor.Has(RolePlatformAdmin):
+		return Errorf(ReasonPermissionDenied, "only a %s may approve the launch of a command", RolePlatformAdmin)
+	case g.Digest == "":
+		return Errorf(ReasonInvalidArgument, "an approval of a launch must name the digest of the target").
+			WithField("digest", "is required").WithNext("read the server's command and send its target digest back")
+	case g.Digest != s.TargetDigest:
+		return Errorf(ReasonSuperseded, "the approval is about %s, but the command is now at %s", short(g.Digest), short(s.TargetDigest)).
+			With("digest", s.TargetDigest).With("changed", "target").WithNext("look at the command as it is now")
+	case !s.LaunchPending():
+		return nil // a repeat finds what it asks for (R125)
+	}
+	d := g.Decision(s, op, now)
+	d.Applied, d.Snapshot, d.Target = true, "", s.TargetDigest
+	r.changes.Decision = d
+	s.Launch = Launch{Status: LaunchApproved, Target: s.TargetDigest, ApprovedBy: op.Actor.Subject, ApprovedAt: now, DecisionID: d.DecisionID}
+	// The first look follows at once; its number comes with this transaction, so
+	// that it is not forgotten.
+	s.Discovery.Number++
+	s.Discovery.Status, s.Discovery.RequestedBy = DiscoveryRunning, op.Actor.Subject
+	r.touch()
+	r.note("launch approved: " + short(s.TargetDigest))
+	return nil
+}

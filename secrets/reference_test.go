@@ -1,0 +1,106 @@
+package secrets_test
+
+import (
+	"strings"
+	"testing"
+
+	"countersign/registry"
+	"countersign/secrets"
+)
+
+func TestReferences(t *testing.T) {
+	t.Parallel()
+	for ref, good := range map[string]bool{
+		"env:TOKEN":                          true,
+		"env:_t0":                            true,
+		"env:" + strings.Repeat("A", 128):    true,
+		"env:" + strings.Repeat("A", 129):    false,
+		"env:":                               false,
+		"env:0A":                             false,
+		"env:A-B":                            false,
+		"env:A B":                            false,
+		"env:A\n":                            false,
+		"env:Ä":                              false,
+		"env: A":                             false,
+		"ENV:A":                              false,
+		"env":                                false,
+		"":                                   false,
+		":":                                  false,
+		"TOKEN":                              false,
+		"file:token":                         true,
+		"file:github/token.txt":              true,
+		"file:a:b":                           true,
+		"file:..data/token":                  true,
+		"file:...":                           true,
+		"file:" + strings.Repeat("a", 255):   true,
+		"file:" + strings.Repeat("a", 256):   false,
+		"file:":                              false,
+		"file:.":                             false,
+		"file:..":                            false,
+		"file:/etc/shadow":                   false,
+		"file:a/../b":                        false,
+		"file:../b":                          false,
+		"file:a/..":                          false,
+		"file:./a":                           false,
+		"file:a//b":                          false,
+		"file:a/":                            false,
+		`file:a\b`:                           false,
+		`file:..\b`:                          false,
+		"file:a\x00b":                        false,
+		"file:a\nb":                          false,
+		"file:a\u202eb":                      false,
+		"file:a\xffb":                        false,
+		"plain:text":                         false,
+		"vault:a#b":                          false,
+		"ghp_0123456789abcdef0123456789abcd": false,
+		"https://user:password@h/":           false,
+	} {
+		err := secrets.CheckReference(ref)
+		if (err == nil) != good {
+			t.Errorf("%q: %v", ref, err)
+		}
+		if err == nil {
+			if r, _ := secrets.Parse(ref); r.String() != ref {
+				t.Errorf("%q became %q", ref, r)
+			}
+			continue
+		}
+		e, ok := registry.AsError(err)
+		if !ok || e.Reason != registry.ReasonSecretRefInvalid || e.Next == "" {
+			t.Errorf("%q: %v", ref, err)
+		}
+		// What is no reference may be a secret itself.
+		if _, name, _ := strings.Cut(ref, ":"); len(name) > 3 && strings.Contains(e.Message+e.Next, name) {
+			t.Errorf("%q is repeated: %v", ref, e)
+		}
+	}
+}
+
+func TestVariablesAlsoHoldWhatIsNoSecret(t *testing.T) {
+	t.Parallel()
+	const secret = "s3cr3t-value"
+	for text, want := range map[string]registry.Reason{
+		"env:TOKEN":                              "",
+		"file:a/b":                               "",
+		"plain:":                                 "",
+		"plain:8080":                             "",
+		"plain:env:TOKEN":                        "",
+		"plain: a\n=\u202e":                      "",
+		"plain:" + strings.Repeat("x", 16<<10):   "",
+		"plain:" + strings.Repeat("x", 16<<10+1): registry.ReasonInvalidArgument,
+		"plain:" + secret + "\x00":               registry.ReasonInvalidArgument,
+		"plain:" + secret + "\xff":               registry.ReasonInvalidArgument,
+		"Plain:" + secret:                        registry.ReasonSecretRefInvalid,
+		secret:                                   registry.ReasonSecretRefInvalid,
+		"":                                       registry.ReasonSecretRefInvalid,
+	} {
+		err := secrets.CheckVariable(text)
+		e, ok := registry.AsError(err)
+		if ok != (want != "") || ok && e.Reason != want {
+			t.Errorf("%.20q: %v", text, err)
+		}
+		if ok && strings.Contains(e.Message+e.Next, secret) {
+			t.Errorf("it is repeated: %+v", e)
+		}
+	}
+}
