@@ -12,11 +12,11 @@ type step struct {
 	index int
 }
 
-// path is where a walk is.
-type path []step
+// trail is where a walk is.
+type trail []step
 
-// String is the path as a JSON Pointer (RFC 6901).
-func (p path) String() string {
+// String is the trail as a JSON Pointer (RFC 6901).
+func (p trail) String() string {
 	var b []byte
 	for _, s := range p {
 		b = append(b, '/')
@@ -46,7 +46,7 @@ type branch struct {
 func (b *branch) reset() { b.buf, b.deep = append(b.buf[:0], '{'), 0 }
 
 // at begins a member at the end of a path; its value is to be appended to buf.
-func (b *branch) at(p path) {
+func (b *branch) at(p trail) {
 	for ; b.deep < len(p); b.deep++ {
 		if b.buf[len(b.buf)-1] != '{' {
 			b.buf = append(b.buf, ',')

@@ -36,7 +36,7 @@ type walk struct {
 	text      branch
 	headers   branch
 	behaviour []byte
-	path      path
+	path      trail
 	verdict   fault // the first one; its reason is empty when there is none
 
 	// Of the schema that is walked now.
