@@ -19,6 +19,8 @@ func (f *ResolveFacts) off() string {
 		return ""
 	}
 	return f.Capabilities.Blocks(f.Tool.ExternalID)
+	Agent           string       // who is to call it; empty: nobody is named
+	Assigned        bool         // that agent has the tool
 }
 
 // Denial is why a tool may not be called. A denial is an answer.
@@ -66,6 +68,7 @@ var conditions = []struct {
 		return f.Binding != nil && (!f.Binding.Bound || !f.Binding.Holds(f.Tool.Digests, f.Server.TargetDigest))
 	}, func(f *ResolveFacts) string { return string(f.Binding.UnboundBy) }},
 	{ReasonToolUnbound, func(f *ResolveFacts) bool { return f.Binding == nil || !f.Binding.DeclaredClass.Valid() }, nil},
+	{ReasonNotAssigned, func(f *ResolveFacts) bool { return f.Agent != "" && !f.Assigned }, nil},
 }
 
 // Resolve says whether the tool may be called: nil, or the one reason why not.
