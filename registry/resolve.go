@@ -11,6 +11,8 @@ type ResolveFacts struct {
 	Binding         *ToolBinding     // nil: never approved
 	Capabilities    *CapabilityModel // of the server; nil: none switches anything off
 	Now             time.Time        // the database's clock
+	Agent           string           // who is to call it; empty: nobody is named
+	Assigned        bool             // that agent has the tool
 }
 
 // off gives the capability that switches the tool off, if one does.
@@ -19,8 +21,6 @@ func (f *ResolveFacts) off() string {
 		return ""
 	}
 	return f.Capabilities.Blocks(f.Tool.ExternalID)
-	Agent           string       // who is to call it; empty: nobody is named
-	Assigned        bool         // that agent has the tool
 }
 
 // Denial is why a tool may not be called. A denial is an answer.
