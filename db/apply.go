@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 
 	"countersign/registry"
@@ -79,6 +80,11 @@ func (t *tx) apply(ctx context.Context, row *serverRow, c Change) (out Applied, 
 		e.VersionBefore, e.VersionAfter = before.Version, record.Server.Version
 		e.DigestBefore, e.DigestAfter = reviewDigest(&before), reviewDigest(&record.Server)
 		e.Note = changes.Note
+		if changes.Detail != nil {
+			if e.Detail, err = json.Marshal(changes.Detail); err != nil {
+				return out, nil, err
+			}
+		}
 		if err := t.audit(ctx, e); err != nil {
 			return out, nil, err
 		}

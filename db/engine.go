@@ -19,6 +19,9 @@ type engine struct {
 	// of its row it is taken before the transaction gets its number, so that
 	// numbers follow the order of the changes.
 	queue string
+	// snapshotsStay keeps the snapshots of a tenant from being pruned until the
+	// transaction ends, and pruning waits for all who hold them.
+	snapshotsStay, pruning string
 	// forUpdate locks the rows that a query reads. It leaves out their keys,
 	// which never change, so that rows which refer to them can be written.
 	forUpdate string
@@ -33,6 +36,9 @@ type engine struct {
 	label string
 	// contains says whether a text contains another, whatever the case.
 	contains string
+	// found says whether the words q are found by what search makes of words.
+	found  string
+	search func(words []string) string
 	// pairs lists the tools o as a JSON array, with the arguments in their definitions od.
 	pairs string
 	// snapshot begins a transaction that reads one state of the database.
@@ -43,11 +49,17 @@ var postgres = engine{
 	name:      "postgres",
 	queue:     "SELECT pg_advisory_xact_lock(hashtextextended(?, 0))",
 	forUpdate: "NO KEY UPDATE",
+
+	snapshotsStay: "SELECT pg_advisory_xact_lock_shared(hashtextextended('snapshots/' || ?, 0))",
+	pruning:       "SELECT pg_advisory_xact_lock(hashtextextended('snapshots/' || ?, 0))",
+
 	clock:     "SELECT clock_timestamp()",
 	horizon:   "tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
 	migrating: "SELECT pg_advisory_xact_lock(4861272841)", // any number that nobody else uses
 	label:     "(s.labels::json ->> ?)",
 	contains:  "strpos(lower(?), lower(?)) > 0",
+	found:     "array_to_tsvector(string_to_array(q.words, ' ')) @@ CAST(? AS tsquery)",
+	search:    tsQuery,
 	pairs:     "json_agg(json_build_array(o.external_id, od.args))::text",
 	snapshot:  &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 }
@@ -57,6 +69,8 @@ var sqlite = engine{
 	horizon:  "TRUE",
 	label:    "(SELECT j.value FROM json_each(s.labels) AS j WHERE j.key = ?)",
 	contains: "instr(lower(?), lower(?)) > 0",
+	found:    "q.id IN (SELECT rowid FROM tool_words WHERE tool_words MATCH ?)",
+	search:   ftsQuery,
 	pairs:    "json_group_array(json_array(o.external_id, od.args))",
 	snapshot: &sql.TxOptions{ReadOnly: true},
 }

@@ -30,6 +30,7 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 		}
 		definition := c.Tools[0].Definition
 		none := acme.registration("none").ServerID
+		assigned := acme.assign("agent", "weather.forecast", "")
 
 		type call struct {
 			// one calls the method about the first tenant's things, other about things that do not exist.
@@ -61,6 +62,44 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 			"Tool": of(func(st *db.Store, _, _, tool, _, _ string) (any, error) { return st.Tool(ctx, tool) }),
 			"Resolve": of(func(st *db.Store, _, _, tool, _, _ string) (any, error) {
 				return st.Resolve(ctx, []string{tool})
+			}),
+			"ResolveFor": of(func(st *db.Store, _, _, tool, _, _ string) (any, error) {
+				return st.ResolveFor(ctx, []string{tool}, db.Caller{Agent: "agent"})
+			}),
+			"ToolRefs": of(func(st *db.Store, _, _, tool, _, _ string) (any, error) {
+				v, more, err := st.ToolRefs(ctx, db.ToolQuery{IDs: []string{tool}}, 10)
+				return []any{v, more}, err
+			}),
+			"ToolFacets": of(func(st *db.Store, _, _, tool, _, _ string) (any, error) {
+				v, total, err := st.ToolFacets(ctx, db.ToolQuery{IDs: []string{tool}}, nil)
+				return []any{v, total}, err
+			}),
+			"Assign": of(func(st *db.Store, _, _, tool, _, _ string) (any, error) {
+				return st.Assign(ctx, registry.Assignment{Agent: "agent", ToolID: tool, AssignmentID: tool}, named("assign"))
+			}),
+			"Unassign": of(func(st *db.Store, _, _, _, digest, _ string) (any, error) {
+				id := assigned.AssignmentID
+				if digest == "sha256:none" {
+					id = "none"
+				}
+				return st.Unassign(ctx, id, named("unassign"))
+			}),
+			"Assignments": of(func(st *db.Store, _, _, tool, _, _ string) (any, error) {
+				v, next, total, err := st.Assignments(ctx, db.AssignmentQuery{Conditions: []db.Condition{{Field: "tool_id", Op: db.OpIs, Value: tool}}})
+				return []any{v, next, total}, err
+			}),
+			"Descriptor": of(func(st *db.Store, _, _, tool, _, _ string) (any, error) { return st.Descriptor(ctx, tool, 0) }),
+			"Descriptors": of(func(st *db.Store, _, _, tool, _, _ string) (any, error) {
+				v, next, total, err := st.Descriptors(ctx, db.DescriptorQuery{Conditions: []db.Condition{{Field: "descriptor_id", Op: db.OpIs, Value: tool}}})
+				return []any{v, next, total}, err
+			}),
+			"ChangeDescriptor": of(func(st *db.Store, _, _, tool, _, _ string) (any, error) {
+				return st.ChangeDescriptor(ctx, tool, 1, op, func(*registry.Descriptor, time.Time) (bool, error) { return true, nil })
+			}),
+			// The other tenant has none of this id, whatever the first one has.
+			"CreateDescriptor": of(func(st *db.Store, _, _, _, _, _ string) (any, error) {
+				v, err := st.CreateDescriptor(ctx, registry.Descriptor{DescriptorID: "No Id " + st.Tenant(), Class: "none"}, named("draft"))
+				return v.Version, err
 			}),
 			"Capabilities": of(func(st *db.Store, id, _, _, _, _ string) (any, error) { return st.Capabilities(ctx, id, true) }),
 			"CapabilityReport": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {

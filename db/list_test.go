@@ -190,6 +190,16 @@ func TestFilters(t *testing.T) {
 			{"available = false", ""},
 			{"bound = true", "one.forecast"},
 			{"bound = false", "one.alerts"},
+			{"class = read", "one.forecast"},
+			{"class != read", "one.alerts"},
+			{"class : *", "one.forecast"},
+			{"callable = true", "one.forecast"},
+			{"callable = false", "one.alerts"},
+			{"quarantined = true", ""},
+			{"quarantined = false", "one.alerts one.forecast"},
+			{"requires_approval = false;callable = true", "one.forecast"},
+			{"labels.team/x.y = one", "one.alerts one.forecast"},
+			{"labels.env = test", ""},
 		} {
 			views, _, total, err := w.Tools(t.Context(), db.ToolQuery{Conditions: conditions(test.conditions)})
 			if err != nil {
@@ -208,7 +218,7 @@ func TestFilters(t *testing.T) {
 			_, _, _, err := w.Servers(t.Context(), db.ServerQuery{Conditions: conditions(bad)})
 			refused(t, err, registry.ReasonInvalidFilter)
 		}
-		for _, bad := range []string{"enabled = maybe", "enabled : true", "labels.x = y", "state = active"} {
+		for _, bad := range []string{"enabled = maybe", "enabled : true", "labels = y", "state = active", "callable = x", "callable : true"} {
 			_, _, _, err := w.Tools(t.Context(), db.ToolQuery{Conditions: conditions(bad)})
 			refused(t, err, registry.ReasonInvalidFilter)
 		}

@@ -52,7 +52,7 @@ func (d *DB) Up(ctx context.Context) ([]string, error) {
 			applied = append(applied, m.Name+"_"+m.Comment)
 		}
 	}
-	return applied, nil
+	return applied, d.fillSearch(ctx)
 }
 
 // Down takes back the last applied migrations, at most so many, with what they

@@ -16,7 +16,8 @@ type tx struct {
 	bun.Tx
 	engine engine
 	tenant string
-	now    time.Time // set once the rows that the change depends on are locked
+	now    time.Time           // set once the rows that the change depends on are locked
+	loaded map[string]searched // the tools of the server, as they were loaded
 }
 
 // setNow reads the clock: after the locks, so that times follow the order of

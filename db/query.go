@@ -50,11 +50,11 @@ const (
 	labelField // asked for by labels.KEY
 )
 
-// where adds a condition to a query.
-func (e engine) where(q *bun.SelectQuery, c Condition, fields map[string]field) (*bun.SelectQuery, error) {
+// where adds a condition to a query. The args are those of the field's SQL.
+func (e engine) where(q *bun.SelectQuery, c Condition, fields map[string]field, args ...any) (*bun.SelectQuery, error) {
 	f, known := fields[c.Field]
 	known = known && f.kind != labelField
-	column := bun.SafeQuery(f.sql)
+	column := bun.SafeQuery(f.sql, args...)
 	if name, isLabel := strings.CutPrefix(c.Field, "labels."); isLabel {
 		known = fields["labels"].kind == labelField && name != ""
 		column = bun.SafeQuery("COALESCE("+e.label+", '')", name)

@@ -70,8 +70,11 @@ func (t *tx) loadCatalog(ctx context.Context, r *registry.Record) error {
 		}
 	}
 	r.Tools = make(map[string]*registry.Tool, len(tools))
+	t.loaded = make(map[string]searched, len(tools))
 	for i := range tools {
-		r.Tools[tools[i].ExternalID] = &tools[i].Tool
+		tool := &tools[i].Tool
+		r.Tools[tool.ExternalID] = tool
+		t.loaded[tool.ExternalID] = searched{tool.Title, tool.Description}
 	}
 	r.Bindings = make(map[string]*registry.ToolBinding, len(bindings))
 	for i := range bindings {
@@ -226,6 +229,9 @@ func (t *tx) saveCatalog(ctx context.Context, r *registry.Record, c registry.Cha
 		tools = append(tools, toolRow{Tool: tool, ExternalKey: key(tool.ExternalID), ToolKey: key(tool.ToolID), Live: true})
 	}
 	if err := upsert(ctx, t, tools, "tenant_id, server_id, external_key"); err != nil {
+		return err
+	}
+	if err := t.saveSearch(ctx, r.Server.Name, tools); err != nil {
 		return err
 	}
 	var bindings []bindingRow

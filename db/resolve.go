@@ -15,16 +15,28 @@ import (
 // tenant does not have is left out: its denial is tool_not_found. Where a
 // retired server had the id, and no live one has it, the answer is about that.
 func (s *Store) Resolve(ctx context.Context, toolIDs []string) (map[string]*ToolView, error) {
+	return s.ResolveFor(ctx, toolIDs, Caller{})
+}
+
+// Caller is who is to call a tool.
+type Caller struct {
+	Agent     string // empty: nobody is named, so that assignments do not count
+	Workspace string // in which; empty: in none, where only assignments for everywhere count
+}
+
+// ResolveFor is Resolve for an agent: a tool that is not assigned to it is
+// denied for that, when for nothing else.
+func (s *Store) ResolveFor(ctx context.Context, toolIDs []string, by Caller) (map[string]*ToolView, error) {
 	out := make(map[string]*ToolView, len(toolIDs))
 	if err := s.check(); err != nil || len(toolIDs) == 0 {
 		return out, err
 	}
-	rows, err := s.facts(ctx, toolIDs)
+	rows, err := s.facts(ctx, toolIDs, by)
 	if err != nil {
 		return nil, s.db.failure(ctx, "resolve", err)
 	}
 	for i := range rows {
-		view := rows[i].view(rows[i].Now, s.capabilities)
+		view := rows[i].view(rows[i].Now, s.capabilities, by.Agent)
 		out[view.Tool.ToolID] = &view
 	}
 	return out, nil
@@ -32,10 +44,10 @@ func (s *Store) Resolve(ctx context.Context, toolIDs []string) (map[string]*Tool
 
 // facts runs on the pool that keeps statements prepared: it is asked before
 // every call of a tool. The clock of SQLite is this process's.
-func (s *Store) facts(ctx context.Context, toolIDs []string) ([]toolFacts, error) {
+func (s *Store) facts(ctx context.Context, toolIDs []string, by Caller) ([]toolFacts, error) {
 	mentions := s.capabilities.Mentions()
 	now := time.Now().UTC()
-	rows, err := s.db.ask(ctx, s.tenant, keys(toolIDs), mentions.Reported, mentions.Registered, keys(mentions.Tools))
+	rows, err := s.db.ask(ctx, s.tenant, by, keys(toolIDs), mentions.Reported, mentions.Registered, keys(mentions.Tools))
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +65,7 @@ func (s *Store) facts(ctx context.Context, toolIDs []string) ([]toolFacts, error
 }
 
 // ask sends the prepared query.
-func (d *DB) ask(ctx context.Context, tenant string, lists ...[]string) (*sql.Rows, error) {
+func (d *DB) ask(ctx context.Context, tenant string, by Caller, lists ...[]string) (*sql.Rows, error) {
 	args := []any{tenant}
 	for _, list := range lists {
 		if d.engine.name == postgres.name {
@@ -66,6 +78,7 @@ func (d *DB) ask(ctx context.Context, tenant string, lists ...[]string) (*sql.Ro
 		}
 		args = append(args, string(text))
 	}
+	args = append(args, asText(by.Agent), asText(by.Workspace))
 	if d.engine.name == postgres.name { // whose driver keeps it prepared on each connection
 		return d.prepared.DB.QueryContext(ctx, d.resolveQuery(), args...)
 	}
@@ -103,6 +116,9 @@ func (d *DB) resolveQuery() string {
 	//nolint:unqueryvet // the outer query names the columns
 	tools := `(SELECT t.*, row_number() OVER (PARTITION BY t.tool_key ORDER BY t.live DESC, t.server_id DESC) AS place
 FROM tools AS t WHERE t.tenant_id = $1 AND ` + among("t.tool_key", 2) + `) AS t`
-	return "SELECT " + toolColumns(d.prepared) + ", " + offered + ", " + now + " AS now FROM " +
+	// Without an agent there is none of an empty name to be looked for.
+	assigned := `EXISTS (SELECT 1 FROM assignments AS a
+WHERE a.tenant_id = t.tenant_id AND a.agent = $6 AND a.tool_key = t.tool_key AND a.workspace IN ('', $7)) AS assigned`
+	return "SELECT " + toolColumns(d.prepared) + ", " + offered + ", " + assigned + ", " + now + " AS now FROM " +
 		strings.Replace(toolTables, "tools AS t", tools, 1) + " WHERE t.place = 1"
 }

@@ -19,6 +19,7 @@ func TestDenialsComeInTheirOrder(t *testing.T) {
 		reason    registry.Reason
 		statement string
 	}{
+		{registry.ReasonNotAssigned, "DELETE FROM assignments"},
 		{registry.ReasonToolUnbound, "DELETE FROM mcp_tool_bindings"},
 		{registry.ReasonSchemaChanged, "UPDATE tools SET contract_digest = 'other'"},
 		{registry.ReasonToolUnavailable, "UPDATE tools SET available = FALSE"},
@@ -44,16 +45,21 @@ func TestDenialsComeInTheirOrder(t *testing.T) {
 			w := newWorld(t, d, fmt.Sprintf("acme-%d", i))
 			s := w.register("weather")
 			w.approve(w.discover(s.ServerID, surface("forecast")), "forecast")
-			w.resolves("weather.forecast", "")
+			w.assign("agent", "weather.forecast", "")
+			w.resolvesFor("agent", "", "weather.forecast", "")
+			w.callable("weather.forecast")
 			exec(t, d, flip.statement+" WHERE tenant_id = '"+w.Tenant()+"'")
-			w.resolves("weather.forecast", flip.reason)
+			w.resolvesFor("agent", "", "weather.forecast", flip.reason)
+			if flip.reason != registry.ReasonNotAssigned { // of an agent that nobody names
+				w.callable()
+			}
 		}
 		w := newWorld(t, d, "everything")
 		s := w.register("weather")
 		w.approve(w.discover(s.ServerID, surface("forecast")), "forecast")
-		for _, flip := range flips[1:] { // a tool that was never approved cannot have changed since
+		for _, flip := range slices.Concat(flips[:1], flips[2:]) { // a tool that was never approved cannot have changed since
 			exec(t, d, flip.statement+" WHERE tenant_id = '"+w.Tenant()+"'")
-			w.resolves("weather.forecast", flip.reason)
+			w.resolvesFor("agent", "", "weather.forecast", flip.reason)
 		}
 	})
 }

@@ -26,6 +26,7 @@ type snapshotRow struct {
 	Kinds           []string  `bun:"kinds,type:text"`
 	Quirks          []string  `bun:"quirks,type:text"`
 	CreatedAt       time.Time `bun:"created_at"`
+	SeenAt          time.Time `bun:"seen_at"` // by the database's clock, to the day
 }
 
 type itemRow struct {
@@ -54,24 +55,39 @@ type definitionRow struct {
 // bulkBytes bounds the definitions of one statement, in bytes before quoting.
 const bulkBytes = 1 << 20
 
+// seenWithin is how old the time may get at which a snapshot was last seen:
+// noting it each time would be a write for nothing.
+const seenWithin = 24 * time.Hour
+
 // SaveSnapshot keeps a snapshot and the bytes of its items. Both are addressed
-// by their content, so saving again changes nothing; of two looks of the same
-// digest the first one stays.
+// by their content, so saving again changes nothing but, once a day, when it
+// was last seen; of two looks of the same digest the first one stays, and snap
+// takes over the definitions of that.
 func (s *Store) SaveSnapshot(ctx context.Context, snap *registry.Snapshot) error {
 	return s.write(ctx, "save a snapshot", func(ctx context.Context, t *tx) error {
-		if err := t.saveDefinitions(ctx, snap.Items); err != nil {
+		if err := t.snapshotsStay(ctx); err != nil {
+			return err
+		}
+		if err := t.setNow(ctx); err != nil {
 			return err
 		}
 		row := snapshotRow{
 			TenantID: s.tenant, Digest: snap.Digest, ProtocolVersion: snap.ProtocolVersion, ServerName: snap.ServerName,
 			ServerVersion: snap.ServerVersion, Instructions: snap.Instructions, TextDigest: snap.TextDigest,
-			Kinds: snap.Kinds, Quirks: snap.Quirks, CreatedAt: snap.CreatedAt,
+			Kinds: snap.Kinds, Quirks: snap.Quirks, CreatedAt: snap.CreatedAt, SeenAt: t.now,
 		}
 		result, err := t.NewInsert().Model(&row).On("CONFLICT DO NOTHING").Exec(ctx)
 		if err != nil {
 			return err
 		}
-		if n, err := result.RowsAffected(); err != nil || n == 0 {
+		n, err := result.RowsAffected()
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return t.seenAgain(ctx, snap)
+		}
+		if err := t.saveDefinitions(ctx, snap.Items); err != nil {
 			return err
 		}
 		rows := make([]itemRow, len(snap.Items))
@@ -84,6 +100,47 @@ func (s *Store) SaveSnapshot(ctx context.Context, snap *registry.Snapshot) error
 		}
 		return insert(ctx, t, rows, "")
 	})
+}
+
+// seenAgain is what a snapshot that is there needs.
+func (t *tx) seenAgain(ctx context.Context, snap *registry.Snapshot) error {
+	_, err := t.NewUpdate().TableExpr("snapshots").Set("seen_at = ?", t.now).
+		Where("tenant_id = ? AND digest = ? AND seen_at < ?", t.tenant, snap.Digest, t.now.Add(-seenWithin)).Exec(ctx)
+	if err != nil {
+		return err
+	}
+	// The same tool can be sent in other bytes each time. The first ones stay.
+	digests := make([]string, len(snap.Items))
+	for i := range snap.Items {
+		digests[i] = snap.Items[i].Definition
+	}
+	slices.Sort(digests)
+	digests = slices.Compact(digests)
+	there, whole := 0, 0
+	for chunk := range slices.Chunk(digests, bulkRows) {
+		var counted struct{ There, Whole int }
+		err := t.NewSelect().TableExpr("definitions").ColumnExpr("count(*) AS there, count(args) AS whole").
+			Where("tenant_id = ? AND digest IN (?)", t.tenant, bun.List(chunk)).Scan(ctx, &counted)
+		if err != nil {
+			return err
+		}
+		there, whole = there+counted.There, whole+counted.Whole
+	}
+	if there < len(digests) {
+		kept, err := snapshotOf(ctx, t, t.tenant, snap.Digest)
+		if err != nil {
+			return err
+		}
+		for i := range snap.Items {
+			if item, found := kept.Find(snap.Items[i].Kind, snap.Items[i].Name); found {
+				snap.Items[i].Definition = item.Definition
+			}
+		}
+	}
+	if whole < there {
+		return t.saveDefinitions(ctx, snap.Items)
+	}
+	return nil
 }
 
 // saveDefinitions adds those that are not there whole. Sorted, so that two who save

@@ -14,27 +14,54 @@ import (
 type ToolQuery struct {
 	Page
 	// Conditions may ask for tool_id, name, server_id, server (its name),
-	// provider (its name), enabled, available and bound (approved as it is now).
+	// provider (its name), class (of its binding), enabled, available, bound
+	// (approved as it is now), callable, quarantined, requires_approval and
+	// labels.KEY of the server.
 	Conditions []Condition
-	// Order is by tool_id or first_seen_time.
-	Order Order
+	// Words must all be found in name, title, description or the server's name,
+	// each as the beginning of a word; registry.SearchWords makes them. None: no
+	// search.
+	Words []string
+	// IDs are the only tools that count; nil: all.
+	IDs []string
 	// ShowRetired shows the tools of retired servers too.
 	ShowRetired bool
+	// Order is by tool_id, first_seen_time or, of a search, relevance. When it
+	// is empty, a search is ordered by relevance and all else by tool_id.
+	Order Order
 }
 
-var toolFields = map[string]field{
-	"tool_id": {sql: "t.tool_id"}, "name": {sql: "t.external_id"}, "server_id": {sql: "t.server_id"}, "server": {sql: "s.name"},
-	"provider": {sql: "p.name"}, "enabled": {"t.enabled", boolField}, "available": {"t.available", boolField},
-	"bound": {bindingOf("TRUE") + " IS NOT NULL", boolField},
-}
+// OrderRelevance puts first what a search found in names.
+const OrderRelevance = "relevance"
 
-var toolOrders = map[string]struct {
-	sql    string
+type toolOrder struct {
+	sql    string // of the tool t, and in a search of its words q
+	chosen string // the same of a chosen tool
 	isTime bool
-}{
-	"":                {sql: "t.tool_key"},
-	"tool_id":         {sql: "t.tool_key"},
-	"first_seen_time": {"t.first_seen_at", true},
+	key    func(*toolFacts) string
+}
+
+func toolOrderOf(query *ToolQuery) (toolOrder, error) {
+	byID := toolOrder{sql: "t.tool_key", chosen: "t.tool_key", key: func(f *toolFacts) string { return f.ToolKey }}
+	wanted := query.Order.Field
+	if wanted == "" && len(query.Words) > 0 {
+		wanted = OrderRelevance
+	}
+	switch wanted {
+	case "", "tool_id":
+		return byID, nil
+	case "first_seen_time":
+		return toolOrder{"t.first_seen_at", "t.first_seen_at", true, func(f *toolFacts) string { return timeKey(f.Tool.FirstSeenAt) }}, nil
+	case OrderRelevance:
+		switch {
+		case len(query.Words) == 0:
+			return byID, registry.Errorf(registry.ReasonInvalidOrder, "only a search is ordered by relevance")
+		case query.Order.Desc:
+			return byID, registry.Errorf(registry.ReasonInvalidOrder, "relevance has one direction: the best first")
+		}
+		return toolOrder{rankOf(query.Words), "t.rank", false, func(f *toolFacts) string { return f.Rank }}, nil
+	}
+	return byID, registry.Errorf(registry.ReasonInvalidOrder, "tools are ordered by tool_id, first_seen_time or relevance")
 }
 
 // toolFacts is a tool with all that decides about it, as one joined row.
@@ -44,13 +71,10 @@ type toolFacts struct {
 	Binding  *registry.ToolBinding `bun:"embed:b_"`
 	ToolKey  string                `bun:"tool_key"`
 	ExternID string                `bun:"external_key"`
+	Rank     string                `bun:"rank"` // of a search
+	Assigned bool                  `bun:"assigned"`
 	Now      time.Time             `bun:"now"`
 }
-
-// toolOwners joins the tables that a filter of tools can ask for.
-const toolOwners = `tools AS t
-JOIN mcp_servers AS s ON s.server_id = t.server_id AND s.tenant_id = t.tenant_id
-JOIN providers AS p ON p.tenant_id = s.tenant_id AND p.provider_id = s.provider_id`
 
 // toolTables joins the tables of toolFacts.
 const toolTables = `tools AS t
@@ -64,8 +88,8 @@ func toolColumns(db *bun.DB) string {
 		", t.tool_key, t.external_key"
 }
 
-// view judges the tool as of a time.
-func (f *toolFacts) view(now time.Time, table *registry.CapabilityTable) ToolView {
+// view judges the tool as of a time, for an agent if one is named.
+func (f *toolFacts) view(now time.Time, table *registry.CapabilityTable, agent string) ToolView {
 	v := ToolView{
 		Tool: f.Tool, Binding: f.Binding, Server: f.Server, ProviderEnabled: f.ProviderEnabled, LastProbe: f.Probe,
 		Command: f.Command, Model: f.model(table),
@@ -75,7 +99,7 @@ func (f *toolFacts) view(now time.Time, table *registry.CapabilityTable) ToolVie
 	}
 	v.Denial = registry.Resolve(registry.ResolveFacts{
 		Tool: &v.Tool, Server: &v.Server, ProviderEnabled: v.ProviderEnabled, Binding: v.Binding, Capabilities: v.Model,
-		Now: now,
+		Now: now, Agent: agent, Assigned: f.Assigned,
 	})
 	return v
 }
@@ -84,47 +108,43 @@ func (f *toolFacts) view(now time.Time, table *registry.CapabilityTable) ToolVie
 // number of all that match.
 func (s *Store) Tools(ctx context.Context, query ToolQuery) (views []ToolView, next string, total int, err error) {
 	err = s.read(ctx, "list tools", func(ctx context.Context, q bun.IDB) error {
-		order, known := toolOrders[query.Order.Field]
-		if !known {
-			return registry.Errorf(registry.ReasonInvalidOrder, "tools are ordered by tool_id or first_seen_time")
-		}
-		// The page is chosen first, so that only its rows are joined to all else.
-		chosen := q.NewSelect().ColumnExpr("t.*").TableExpr(toolOwners).Where("t.tenant_id = ?", s.tenant)
-		if !query.ShowRetired {
-			chosen = chosen.Where("t.live")
-		}
-		for _, c := range query.Conditions {
-			var err error
-			if chosen, err = s.db.engine.where(chosen, c, toolFields); err != nil {
-				return err
-			}
-		}
-		if total, err = number(chosen.Count(ctx)); err != nil {
+		order, err := toolOrderOf(&query)
+		if err != nil {
 			return err
 		}
-		if chosen, err = query.after(chosen, query.Order.Desc, order.isTime, order.sql, "t.server_id", "t.external_key"); err != nil {
-			return err
-		}
-		page := q.NewSelect().ColumnExpr(toolColumns(s.db.reader)).TableExpr(strings.Replace(toolTables, "tools AS t", "(?) AS t", 1), chosen)
-		page = s.db.offeredColumn(page, s.capabilities)
-		var rows []toolFacts
-		if err := sort(page, query.Order.Desc, order.sql, "t.server_id", "t.external_key").Scan(ctx, &rows); err != nil {
-			return err
-		}
-		rows, next = cut(query.Page, rows, func(f *toolFacts) cursor {
-			first := f.ToolKey
-			if order.isTime {
-				first = timeKey(f.Tool.FirstSeenAt)
-			}
-			return cursor{first, f.Tool.ServerID, f.ExternID}
-		})
 		now, err := s.db.engine.now(ctx, q)
 		if err != nil {
 			return err
 		}
+		// The page is chosen first, so that only its rows are joined to all else.
+		chosen, err := s.chosenTools(ctx, q, &query, now)
+		if err != nil {
+			return err
+		}
+		if total, err = number(chosen.Count(ctx)); err != nil {
+			return err
+		}
+		rank := "''"
+		if order.chosen == "t.rank" {
+			rank = order.sql
+		}
+		chosen = chosen.ColumnExpr("t.*, " + rank + " AS rank")
+		if chosen, err = query.after(chosen, query.Order.Desc, order.isTime, order.sql, "t.server_id", "t.external_key"); err != nil {
+			return err
+		}
+		page := q.NewSelect().ColumnExpr(toolColumns(s.db.reader)+", t.rank").
+			TableExpr(strings.Replace(toolTables, "tools AS t", "(?) AS t", 1), chosen)
+		page = s.db.offeredColumn(page, s.capabilities)
+		var rows []toolFacts
+		if err := sort(page, query.Order.Desc, order.chosen, "t.server_id", "t.external_key").Scan(ctx, &rows); err != nil {
+			return err
+		}
+		rows, next = cut(query.Page, rows, func(f *toolFacts) cursor {
+			return cursor{order.key(f), f.Tool.ServerID, f.ExternID}
+		})
 		views = make([]ToolView, len(rows))
 		for i := range rows {
-			views[i] = rows[i].view(now, s.capabilities)
+			views[i] = rows[i].view(now, s.capabilities, "")
 		}
 		return nil
 	})

@@ -178,3 +178,57 @@ func approving(op registry.Operation, a registry.Approval) func(*registry.Record
 		return r.Decide(registry.Ruling{Verb: registry.VerbApprove, Approval: &a}, op, now)
 	}
 }
+
+func (w *world) assign(agent, toolID, workspace string) registry.Assignment {
+	w.tb.Helper()
+	a, err := registry.NewAssignment(w.Tenant(), agent, toolID, workspace)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	view, err := w.Assign(w.tb.Context(), a, named("assign"))
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	return view.Assignment
+}
+
+// resolvesFor is resolves for an agent in a workspace.
+func (w *world) resolvesFor(agent, workspace, toolID string, want registry.Reason) {
+	w.tb.Helper()
+	found, err := w.ResolveFor(w.tb.Context(), []string{toolID}, db.Caller{Agent: agent, Workspace: workspace})
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	got := registry.ReasonToolNotFound
+	if v := found[toolID]; v != nil {
+		if got = ""; v.Denial != nil {
+			got = v.Denial.Reason
+		}
+	}
+	if got != want {
+		w.tb.Errorf("tool %s is denied to %s in %q for %q, want %q", toolID, agent, workspace, got, want)
+	}
+}
+
+// finds gives the ids of the tools that a query finds, in their order.
+func (w *world) finds(query db.ToolQuery) []string {
+	w.tb.Helper()
+	views, _, _, err := w.Tools(w.tb.Context(), query)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	var ids []string
+	for _, v := range views {
+		ids = append(ids, v.Tool.ToolID)
+	}
+	return ids
+}
+
+// callable checks which tools the filter of that name finds.
+func (w *world) callable(want ...string) {
+	w.tb.Helper()
+	got := w.finds(db.ToolQuery{Conditions: []db.Condition{{Field: "callable", Op: db.OpIs, Value: "true"}}})
+	if !slices.Equal(got, want) {
+		w.tb.Errorf("the filter finds %v callable, want %v", got, want)
+	}
+}

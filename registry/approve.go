@@ -187,6 +187,7 @@ func (r *Record) bindTool(line ToolLine, op Operation, now time.Time) {
 		r.changes.Descriptors = append(r.changes.Descriptors, Descriptor{
 			TenantID: s.TenantID, DescriptorID: id, Version: version, Class: line.Class, Status: DescriptorPublished,
 			ServerID: s.ServerID, SchemaHash: tool.Contract, CreatedAt: now, CreatedBy: op.Actor.Subject,
+			PublishedAt: now, PublishedBy: op.Actor.Subject,
 		})
 	}
 	r.Bindings[line.Tool] = &ToolBinding{
@@ -211,10 +212,7 @@ func classification(line ResourceLine) string {
 func (r *Record) checkResources(lines []ResourceLine, snap *Snapshot) ([]*ResourceBinding, error) {
 	var out []*ResourceBinding
 	for _, line := range lines {
-		item, found := snap.Find(KindResource, line.URI)
-		if !found {
-			item, found = snap.Find(KindTemplate, line.URI)
-		}
+		item, found := snap.resource(line.URI)
 		if !found || item.Quarantined() {
 			return nil, Errorf(ReasonUnknownResource, "server %s offers no usable resource %q", r.Server.Name, line.URI)
 		}

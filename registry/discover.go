@@ -58,7 +58,7 @@ func (r *Record) Discovered(snap *Snapshot, look Look) error {
 		s.Causes = s.Causes.With(CauseServerTextChanged)
 	}
 	switch {
-	case r.reviewNeeded():
+	case r.reviewNeeded(snap):
 		s.openReview(look.RequestedBy, look.At)
 		r.touch()
 	case s.Review.Status == ReviewPending && s.Review.Digest != ReviewDigest(s.SnapshotDigest, s.TargetDigest):
@@ -187,25 +187,36 @@ func (r *Record) freeID(name string, mine map[string]bool) string {
 	return id
 }
 
-// rebindOthers re-checks resources and prompts as tools are.
+// rebindOthers re-checks resources and prompts as tools are: one that vanished
+// keeps its binding, which holds again when it returns as it was approved.
 func (r *Record) rebindOthers(snap *Snapshot) {
 	for uri, b := range r.Resources {
-		item, there := snap.Find(KindResource, uri)
-		if !there {
-			item, there = snap.Find(KindTemplate, uri)
-		}
-		if b.Bound && there && (item.Digests.Contract != b.Contract || item.Digests.Text != b.Text || item.Quarantined()) {
-			b.Bound = false
-			r.changes.Resources[uri] = true
+		if item, there := snap.resource(uri); b.Bound && there {
+			if why := drifted(item, b.Contract, b.Text); why != "" {
+				b.Bound, b.UnboundBy = false, why
+				r.changes.Resources[uri] = true
+			}
 		}
 	}
 	for name, b := range r.Prompts {
-		item, there := snap.Find(KindPrompt, name)
-		if b.Bound && there && (item.Digests.Contract != b.Contract || item.Digests.Text != b.Text || item.Quarantined()) {
-			b.Bound = false
-			r.changes.Prompts[name] = true
+		if item, there := snap.Find(KindPrompt, name); b.Bound && there {
+			if why := drifted(item, b.Contract, b.Text); why != "" {
+				b.Bound, b.UnboundBy = false, why
+				r.changes.Prompts[name] = true
+			}
 		}
 	}
+}
+
+// drifted says why a resource or prompt is no longer what was approved.
+func drifted(item Item, contract, text string) Reason {
+	switch {
+	case item.Quarantined():
+		return item.Verdict
+	case item.Digests.Contract != contract || item.Digests.Text != text:
+		return ReasonSchemaChanged
+	}
+	return ""
 }
 
 func (r *Record) unbound(snap *Snapshot) int {

@@ -8,6 +8,12 @@ const (
 	EventServerRegistered       EventType = "tool-execution.mcp-servers.v1.mcp-server-registered"
 	EventServerStateChanged     EventType = "tool-execution.mcp-servers.v1.mcp-server-state-changed"
 	EventCapabilitiesDiscovered EventType = "tool-execution.mcp-servers.v1.mcp-capabilities-discovered"
+
+	EventDescriptorDrafted    EventType = "tool-execution.tool-descriptors.v1.tool-descriptor-drafted"
+	EventDescriptorPublished  EventType = "tool-execution.tool-descriptors.v1.tool-descriptor-published"
+	EventDescriptorDeprecated EventType = "tool-execution.tool-descriptors.v1.tool-descriptor-deprecated"
+	EventToolAssigned         EventType = "tool-execution.tool-assignments.v1.tool-assigned"
+	EventToolUnassigned       EventType = "tool-execution.tool-assignments.v1.tool-unassigned"
 )
 
 // Event is one fact for others, written in the transaction of the change.
@@ -42,4 +48,22 @@ type CapabilitiesDiscovered struct {
 	Resources int    `json:"resources"`
 	Prompts   int    `json:"prompts"`
 	Unbound   int    `json:"unbound"`
+}
+
+// DescriptorChanged is the payload of the events of descriptors that people
+// draft, publish and deprecate. What an approval publishes is in the decision.
+type DescriptorChanged struct {
+	TenantID     string           `json:"tenantId"`
+	DescriptorID string           `json:"descriptorId"`
+	Version      int64            `json:"version"`
+	Class        Class            `json:"class"`
+	Status       DescriptorStatus `json:"status"`
+}
+
+// AssignmentChanged is the payload of the events of assignments.
+type AssignmentChanged struct {
+	TenantID  string `json:"tenantId"`
+	Agent     string `json:"agent"`
+	ToolID    string `json:"toolId"`
+	Workspace string `json:"workspace"`
 }

@@ -648,6 +648,7 @@ func TestEveryConditionOfResolveDeniesByItself(t *testing.T) {
 		{registry.ReasonSchemaChanged, func(f *registry.ResolveFacts) { f.Binding.Bound = false }},
 		{registry.ReasonToolUnbound, func(f *registry.ResolveFacts) { f.Binding = nil }},
 		{registry.ReasonToolUnbound, func(f *registry.ResolveFacts) { f.Binding.DeclaredClass = "" }},
+		{registry.ReasonNotAssigned, func(f *registry.ResolveFacts) { f.Agent = "somebody" }},
 	}
 	for i, c := range flips {
 		f := fresh()
@@ -671,6 +672,7 @@ func TestEveryConditionOfResolveDeniesByItself(t *testing.T) {
 	want := []registry.Reason{
 		"tool_not_found", "tool_provider_disabled", "server_retired", "auth_exception_expired", "server_quarantined", "server_degraded",
 		"server_not_active", "tool_disabled", "tool_unavailable", "schema_changed", "tool_unbound",
+		"not_assigned",
 	}
 	if diff := cmp.Diff(want, registry.DenialOrder()); diff != "" {
 		t.Error(diff)

@@ -54,30 +54,6 @@ func (r *Record) ExpireException(expiry time.Time, _ time.Time) error {
 	return s.settle()
 }
 
-// SetEnabled sets an administrator's switch of one tool (R62, R63).
-func (r *Record) SetEnabled(toolName string, enabled bool) error {
-	s := &r.Server
-	if s.State == StateRetired {
-		return Errorf(ReasonServerRetired, "server %s is retired", s.Name)
-	}
-	tool := r.Tools[toolName]
-	if tool == nil {
-		return Errorf(ReasonToolNotFound, "server %s has no tool %q", s.Name, toolName)
-	}
-	if tool.Enabled == enabled {
-		return nil
-	}
-	tool.Enabled = enabled
-	r.changes.Tools[toolName] = true
-	r.touch()
-	if enabled {
-		r.note("enabled " + tool.ToolID)
-	} else {
-		r.note("disabled " + tool.ToolID)
-	}
-	return nil
-}
-
 // Edit is a change of what people say about a server. A nil field stays.
 type Edit struct {
 	Etag                string             `json:"etag,omitempty"`
@@ -223,12 +199,14 @@ func (r *Record) retarget(connection Connection, command *Command, target string
 		r.unbind(name, ReasonTargetChanged)
 	}
 	for uri, b := range r.Resources {
-		r.changes.Resources[uri] = r.changes.Resources[uri] || b.Bound
-		b.Bound = false
+		if b.Bound {
+			b.Bound, b.UnboundBy, r.changes.Resources[uri] = false, ReasonTargetChanged, true
+		}
 	}
 	for name, b := range r.Prompts {
-		r.changes.Prompts[name] = r.changes.Prompts[name] || b.Bound
-		b.Bound = false
+		if b.Bound {
+			b.Bound, b.UnboundBy, r.changes.Prompts[name] = false, ReasonTargetChanged, true
+		}
 	}
 	if s.Review.Status == ReviewPending {
 		// What was asked about is no more; the discovery that follows asks anew.

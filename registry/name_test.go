@@ -42,6 +42,8 @@ func TestCanonicalToolIDs(t *testing.T) {
 		{"read", "p.read"},
 		{"", "p.tool-e3b0c442"},
 		{"a.b-c_d", "p.a.b-c_d"},
+		{"größe", "p.gr--e-d353a267"},
+		{"天気", "p.---bc79d84d"},
 		{"greet (with Icons)", "p.greet--with-Icons--2b5dcb66"},
 	} {
 		got := registry.ToolID("p", c.external)

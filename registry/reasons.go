@@ -38,6 +38,9 @@ const (
 	ReasonToolQuarantined         Reason = "tool_quarantined"
 	ReasonDescriptorNotPublished  Reason = "descriptor_not_published"
 	ReasonDescriptorClassMismatch Reason = "descriptor_class_mismatch"
+	ReasonDescriptorNotFound      Reason = "descriptor_not_found"
+	ReasonDescriptorStatus        Reason = "descriptor_status"
+	ReasonAssignmentNotFound      Reason = "assignment_not_found"
 	ReasonIllegalTransition       Reason = "illegal_transition"
 	ReasonNoneExceptionForbidden  Reason = "none_exception_forbidden"
 	ReasonExceptionRequired       Reason = "exception_required"
@@ -161,6 +164,9 @@ var reasons = map[Reason]struct {
 	ReasonToolQuarantined:         {CodePrecondition, "the tool's definition is faulty, so it cannot be bound"},
 	ReasonDescriptorNotPublished:  {CodePrecondition, "the named descriptor version is not published"},
 	ReasonDescriptorClassMismatch: {CodePrecondition, "the named descriptor has another side-effect class"},
+	ReasonDescriptorNotFound:      {CodeNotFound, "the tenant has no such descriptor version"},
+	ReasonDescriptorStatus:        {CodePrecondition, "a descriptor version goes from draft to published to deprecated, and never back"},
+	ReasonAssignmentNotFound:      {CodeNotFound, "the tenant has no such assignment"},
 	ReasonIllegalTransition:       {CodePrecondition, "the server's state does not allow this step"},
 	ReasonNoneExceptionForbidden:  {CodePrecondition, "this installation does not allow servers without authentication"},
 	ReasonExceptionRequired:       {CodePrecondition, "a server without authentication needs an exception: a platform administrator, a reason and an expiry"},

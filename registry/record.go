@@ -43,6 +43,7 @@ type Changes struct {
 	Decision    *Decision   // also when refused: then it is the only thing to write, with the audit row
 	Events      []Event
 	Note        string // for the audit row: what happened, in short
+	Detail      any    // for the audit row: an object; nil: nothing more to say
 }
 
 // Begin makes the record ready for one change.

@@ -11,6 +11,8 @@ type ResolveFacts struct {
 	Binding         *ToolBinding     // nil: never approved
 	Capabilities    *CapabilityModel // of the server; nil: none switches anything off
 	Now             time.Time        // the database's clock
+	Agent           string           // who is to call it; empty: nobody is named
+	Assigned        bool             // that agent has the tool
 }
 
 // off gives the capability that switches the tool off, if one does.
@@ -66,6 +68,7 @@ var conditions = []struct {
 		return f.Binding != nil && (!f.Binding.Bound || !f.Binding.Holds(f.Tool.Digests, f.Server.TargetDigest))
 	}, func(f *ResolveFacts) string { return string(f.Binding.UnboundBy) }},
 	{ReasonToolUnbound, func(f *ResolveFacts) bool { return f.Binding == nil || !f.Binding.DeclaredClass.Valid() }, nil},
+	{ReasonNotAssigned, func(f *ResolveFacts) bool { return f.Agent != "" && !f.Assigned }, nil},
 }
 
 // Resolve says whether the tool may be called: nil, or the one reason why not.

@@ -49,7 +49,7 @@ func (s *Server) openReview(requestedBy string, now time.Time) {
 
 // reviewNeeded says whether something of what was discovered waits for a
 // decision that nobody has taken yet.
-func (r *Record) reviewNeeded() bool {
+func (r *Record) reviewNeeded(snap *Snapshot) bool {
 	s := &r.Server
 	digest := ReviewDigest(s.SnapshotDigest, s.TargetDigest)
 	if s.Review.Digest == digest && s.Review.Status != ReviewNone {
@@ -61,6 +61,16 @@ func (r *Record) reviewNeeded() bool {
 	for name, b := range r.Bindings {
 		if tool := r.Tools[name]; !b.Bound && tool != nil && tool.Available {
 			return true // drifted and drifted back: it stays unbound until approved again (C6)
+		}
+	}
+	for uri, b := range r.Resources {
+		if item, there := snap.resource(uri); !b.Bound && there && !item.Quarantined() {
+			return true
+		}
+	}
+	for name, b := range r.Prompts {
+		if item, there := snap.Find(KindPrompt, name); !b.Bound && there && !item.Quarantined() {
+			return true
 		}
 	}
 	return false

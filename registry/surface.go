@@ -100,3 +100,11 @@ func (s *Snapshot) Find(kind ItemKind, name string) (Item, bool) {
 	}
 	return s.Items[i], true
 }
+
+// resource gives the resource or template of a URI.
+func (s *Snapshot) resource(uri string) (Item, bool) {
+	if item, there := s.Find(KindResource, uri); there {
+		return item, true
+	}
+	return s.Find(KindTemplate, uri)
+}

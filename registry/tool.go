@@ -15,10 +15,13 @@ type Tool struct {
 	Definition  string `json:"definition" bun:"definition_digest"`
 	Digests     `bun:"embed:"`
 
-	Enabled   bool   `json:"enabled" bun:"enabled"`     // an administrator's; survives everything
-	Available bool   `json:"available" bun:"available"` // discovery's
-	Verdict   Reason `json:"verdict" bun:"verdict"`     // quarantined when not empty
-	Detail    string `json:"detail" bun:"detail"`
+	Enabled   bool `json:"enabled" bun:"enabled"`     // an administrator's; survives everything
+	Available bool `json:"available" bun:"available"` // discovery's
+	// RequiresApproval is an administrator's too: whoever calls the tool asks a
+	// person first, each time. It survives everything; resolve reports it (R66).
+	RequiresApproval bool   `json:"requiresApproval" bun:"requires_approval"`
+	Verdict          Reason `json:"verdict" bun:"verdict"` // quarantined when not empty
+	Detail           string `json:"detail" bun:"detail"`
 
 	FirstSeenAt time.Time `json:"firstSeenAt" bun:"first_seen_at"`
 	LastSeenAt  time.Time `json:"lastSeenAt" bun:"last_seen_at"` // of an unavailable tool; else the server's last discovery (R51)
@@ -59,6 +62,7 @@ type ResourceBinding struct {
 	Contract       string `json:"contract" bun:"contract_digest"`
 	Text           string `json:"text" bun:"text_digest"`
 	Bound          bool   `json:"bound" bun:"bound"`
+	UnboundBy      Reason `json:"unboundBy" bun:"unbound_by"` // why it is no longer bound
 	DecisionID     string `json:"decisionId" bun:"decision_id"`
 }
 
@@ -73,30 +77,8 @@ type PromptBinding struct {
 	Contract        string `json:"contract" bun:"contract_digest"`
 	Text            string `json:"text" bun:"text_digest"`
 	Bound           bool   `json:"bound" bun:"bound"`
+	UnboundBy       Reason `json:"unboundBy" bun:"unbound_by"` // why it is no longer bound
 	DecisionID      string `json:"decisionId" bun:"decision_id"`
-}
-
-// DescriptorStatus is where a descriptor version stands.
-type DescriptorStatus string
-
-// The statuses.
-const (
-	DescriptorDraft      DescriptorStatus = "draft"
-	DescriptorPublished  DescriptorStatus = "published"
-	DescriptorDeprecated DescriptorStatus = "deprecated"
-)
-
-// Descriptor is an immutable version of a tool descriptor.
-type Descriptor struct {
-	TenantID     string           `json:"tenantId" bun:"tenant_id,pk"`
-	DescriptorID string           `json:"descriptorId" bun:"descriptor_id,pk"`
-	Version      int64            `json:"version" bun:"version,pk"`
-	Class        Class            `json:"class" bun:"class"`
-	Status       DescriptorStatus `json:"status" bun:"status"`
-	ServerID     string           `json:"serverId" bun:"server_id"` // that it was published for
-	SchemaHash   string           `json:"schemaHash" bun:"schema_hash"`
-	CreatedAt    time.Time        `json:"createdAt" bun:"created_at"`
-	CreatedBy    string           `json:"createdBy" bun:"created_by"`
 }
 
 // ProviderFamily is the kind of a provider (R100).

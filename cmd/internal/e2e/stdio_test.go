@@ -215,7 +215,8 @@ func TestALifeOfACommand(t *testing.T) {
 	}
 }
 
-// A worker that is killed leaves no process of a server behind.
+// A worker that is killed leaves no process of a server behind, with a sandbox and
+// without.
 func TestAKilledWorkerLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	d := newDev(t)
@@ -225,16 +226,19 @@ func TestAKilledWorkerLeavesNoProcess(t *testing.T) {
 	d.operator(t, "/bin/sh", "-c", "setsid sh -c \"sleep 1000; true # "+marker+"\" & sleep 1000; true", marker)
 	d.start(t, "TELLER_KEY=x-y-z-1")
 	admin := d.terminal(first, registry.RolePlatformAdmin)
-	admin.server(t, "server", "register", "silent", "--transport", "stdio", "--command-ref", "teller", "--auth", "workload")
-	admin.server(t, "server", "approve-launch", "silent", "--yes")
-	until(t, "it runs", patience, func() error {
-		if running(t, marker) == 0 {
-			return fmt.Errorf("no process %s", marker)
+	for name, ref := range map[string]string{"silent": "teller", "unboxed": "bare"} {
+		admin.server(t, "server", "register", name, "--transport", "stdio", "--command-ref", ref, "--auth", "workload")
+		admin.server(t, "server", "approve-launch", name, "--yes")
+	}
+	until(t, "both run", patience, func() error {
+		// Two shells each, a supervisor each, and two of the sandbox.
+		if n := running(t, marker); n < 8 {
+			return fmt.Errorf("%d processes", n)
 		}
 		return nil
 	})
 	d.kill()
-	until(t, "it is gone", patience, func() error {
+	until(t, "they are gone", patience, func() error {
 		if n := running(t, marker); n != 0 {
 			return fmt.Errorf("%d processes", n)
 		}

@@ -194,8 +194,9 @@ func killChildren() {
 // parent finds the parent in /proc/PID/stat: PID (NAME) STATE PARENT ... The name
 // may be anything.
 func parent(stat string) string {
-	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 2 {
+	end := strings.LastIndexByte(stat, ')')
+	fields := strings.Fields(stat[end+1:])
+	if end < 0 || len(fields) < 2 {
 		return ""
 	}
 	return fields[1]
