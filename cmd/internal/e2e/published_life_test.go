@@ -229,7 +229,7 @@ func (l *life) refused(t *testing.T, port string) {
 }
 
 // commands gives the configuration in which the servers are allowed to be
-// started, and the variables that it refers to.
+// started, and the variables with keys that it refers to.
 func commands(servers []published) (config string, env []string) {
 	type command struct {
 		Name string            `json:"name"`
@@ -243,6 +243,10 @@ func commands(servers []published) (config string, env []string) {
 		}
 		c := command{Name: p.name, Argv: p.argv, Env: map[string]string{}}
 		for variable, value := range p.env {
+			if !strings.Contains(value, dummy) {
+				c.Env[variable] = "plain:" + value
+				continue
+			}
 			reference := fmt.Sprintf("SERVER_%d_%s", i, variable)
 			c.Env[variable] = "env:" + reference
 			env = append(env, reference+"="+value)

@@ -19,7 +19,7 @@ type published struct {
 
 	// Of a process.
 	argv []string
-	env  map[string]string // what the variables are set to, by way of references
+	env  map[string]string // what the variables are set to
 
 	// Of a server over HTTP.
 	serve func(port string) (argv, env []string)
