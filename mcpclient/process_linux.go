@@ -46,9 +46,10 @@ type process struct {
 	writing sync.Mutex
 
 	stopping atomic.Bool
+	dead     chan struct{}      // it ended
+	byItself bool               // before we asked it to; after dead
+	state    syscall.WaitStatus // after dead
 	ended    chan struct{}      // it is gone with all that it started
-	byItself bool               // it ended before we asked it to; after ended
-	state    syscall.WaitStatus // after ended
 
 	tail     tail
 	tailDone chan struct{} // standard error is at its end
@@ -69,7 +70,8 @@ func start(ctx context.Context, command *Command, limits registry.Limits) (*proc
 	}
 	closeAll(theirs) // else their end is never seen; closing twice does no harm
 	p := &process{
-		command: command, limits: limits, supervised: supervised, ended: make(chan struct{}), tailDone: make(chan struct{}),
+		command: command, limits: limits, supervised: supervised,
+		dead: make(chan struct{}), ended: make(chan struct{}), tailDone: make(chan struct{}),
 		stdin: ours[0], stdout: ours[1], stderr: ours[2], lines: bufio.NewReaderSize(ours[1], 64<<10),
 		tail: tail{mask: command.Mask},
 	}
@@ -139,13 +141,16 @@ func inMemory(texts []string) (*os.File, error) {
 
 // watch waits for the end of the process, and for that of all which it started.
 func (p *process) watch() {
+	defer close(p.ended)
 	state, known := p.supervised.Status()
-	p.byItself = !p.stopping.Load()
-	if supervisors := p.supervised.Wait(); !known {
-		state = supervisors
+	p.state, p.byItself = state, !p.stopping.Load()
+	if known {
+		close(p.dead)
+		p.supervised.Wait()
+		return
 	}
-	p.state = state
-	close(p.ended)
+	p.state = p.supervised.Wait()
+	close(p.dead)
 }
 
 func notStarted(command *Command, err error) *registry.Error {
@@ -293,17 +298,20 @@ func (p *process) stop(patient bool) {
 	p.gone(graceKill) // a process that the kernel does not let go of is left to its supervisor
 }
 
-// gone waits for the end.
-func (p *process) gone(wait time.Duration) bool {
+// gone waits for the end of all.
+func (p *process) gone(wait time.Duration) bool { return closes(p.ended, wait) }
+
+// closes waits until a channel is closed.
+func closes(c <-chan struct{}, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
-	case <-p.ended:
+	case <-c:
 		return true
 	default:
 	}
 	select {
-	case <-p.ended:
+	case <-c:
 		return true
 	case <-timer.C:
 		return false
@@ -325,14 +333,11 @@ const lastWords = time.Second
 // explain adds to a fault what the process tells of it: whether it ended, what it
 // wrote to standard error, and what on standard output was no message.
 func (p *process) explain(fault *registry.Error) *registry.Error {
-	if fault.Reason == registry.ReasonUnreachable && p.gone(lastWords) {
-		select {
-		case <-p.tailDone:
-		case <-time.After(lastWords):
-		}
+	if fault.Reason == registry.ReasonUnreachable && closes(p.dead, lastWords) {
+		closes(p.tailDone, lastWords)
 	}
 	stderr := p.tail.text()
-	if p.gone(0) && p.byItself {
+	if closes(p.dead, 0) && p.byItself {
 		fault = p.died(fault, stderr)
 	}
 	if stderr != "" {
