@@ -233,8 +233,12 @@ const hexDigits = "0123456789abcdef"
 func digestValue(v value) string { return digestBytes(appendCanonical(nil, v)) }
 
 func digestBytes(b []byte) string {
+	const prefix = "sha256:"
+	var text [len(prefix) + 2*sha256.Size]byte
+	copy(text[:], prefix)
 	sum := sha256.Sum256(b)
-	return "sha256:" + hex.EncodeToString(sum[:])
+	hex.Encode(text[len(prefix):], sum[:])
+	return string(text[:])
 }
 
 // digestJSON is the digest of one of our own values, whose encoding is fixed by

@@ -2,8 +2,6 @@ package registry
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"sync"
@@ -79,25 +77,33 @@ func (w *walk) digest(item *Item) string {
 	text := w.text.end()
 	meta := w.appendMeta(w.spare[:0], item.Kind, top)
 	w.spare = meta
-	item.Digests = digests(w.contract, text, w.behaviour, meta)
+	item.Digests = w.digests(w.contract, text, w.behaviour, meta)
 	return w.unknownDigest(item.Kind, top)
 }
 
-// digests makes the four digests of an item, their text in one allocation.
-func digests(contract, text, behaviour, meta []byte) Digests {
-	const prefix, size = "sha256:", len("sha256:") + 2*sha256.Size
-	var all [4 * size]byte
-	for i, b := range [...][]byte{contract, text, behaviour, meta} {
-		sum := sha256.Sum256(b)
-		copy(all[i*size:], prefix)
-		hex.Encode(all[i*size+len(prefix):], sum[:])
+// digests makes the four digests of an item.
+func (w *walk) digests(contract, text, behaviour, meta []byte) Digests {
+	d := Digests{
+		Contract: digestBytes(contract), Text: digestBytes(text), Behaviour: w.lastBehaviour.digest(behaviour), Meta: w.lastMeta.digest(meta),
 	}
-	s := string(all[:])
-	d := Digests{Contract: s[:size], Text: s[size : 2*size], Behaviour: s[2*size : 3*size], Meta: s[3*size:]}
 	if len(behaviour) == 0 {
 		d.Behaviour = "" // of what has none
 	}
 	return d
+}
+
+// repeated is the digest of bytes that many items have in common, made once for
+// those that follow each other.
+type repeated struct {
+	bytes []byte
+	text  string
+}
+
+func (r *repeated) digest(b []byte) string {
+	if r.text == "" || !bytes.Equal(r.bytes, b) {
+		r.bytes, r.text = append(r.bytes[:0], b...), digestBytes(b)
+	}
+	return r.text
 }
 
 // Steps of paths.
@@ -125,17 +131,13 @@ func (w *walk) tool(name string, top *node) {
 	} else {
 		w.contract = append(w.contract, `"input":`...)
 		w.root(inputName, input, arguments)
-		if w.dialectal {
-			w.contract = w.appendDialects(append(w.contract, `,"inputDialect":`...))
-		}
+		w.contract = w.appendContext(w.contract, "input")
 	}
 	w.contract = appendString(append(comma(w.contract), `"name":`...), name)
 	if output := w.given(top, "outputSchema"); output != nil {
 		w.contract = append(w.contract, `,"output":`...)
 		w.root(outputName, output, results)
-		if w.dialectal {
-			w.contract = w.appendDialects(append(w.contract, `,"outputDialect":`...))
-		}
+		w.contract = w.appendContext(w.contract, "output")
 	}
 	w.contract = append(w.contract, '}')
 	w.sayField(top, "title")

@@ -80,6 +80,7 @@ func TestWhatMovesWhichDigest(t *testing.T) {
 		{"additionalProperties absent and {} inside", property(`{"type":"object"}`), property(`{"type":"object","additionalProperties":{}}`), ""},
 		{"additionalProperties absent and prose alone", schema(`{"type":"object"}`), schema(`{"type":"object","additionalProperties":{"description":"any"}}`), "t"},
 		{"additionalProperties absent and false", schema(`{"type":"object"}`), schema(`{"type":"object","additionalProperties":false}`), "c"},
+		{"additionalProperties absent and true where the rest is looked at", schema(`{"unevaluatedProperties":false,"allOf":[{"type":"object"}]}`), schema(`{"unevaluatedProperties":false,"allOf":[{"type":"object","additionalProperties":true}]}`), "c"},
 		{"a property named additionalProperties", property(`{}`), schema(`{"type":"object","properties":{"a":{},"additionalProperties":true}}`), "c"},
 		{"a definition renamed with its references", schema(`{"$defs":{"A":{}},"properties":{"a":{"$ref":"#/$defs/A"}}}`), schema(`{"$defs":{"B":{}},"properties":{"a":{"$ref":"#/$defs/B"}}}`), "c"},
 		{"a reference inlined", schema(`{"$defs":{"A":{"type":"null"}},"properties":{"a":{"$ref":"#/$defs/A"}}}`), schema(`{"$defs":{"A":{"type":"null"}},"properties":{"a":{"type":"null"}}}`), "c"},

@@ -48,8 +48,10 @@ var (
 var kindNames = map[byte]string{'"': "a string", '[': "a list", '{': "an object", 't': "a boolean"}
 
 // judgeFields looks for fields of a wrong type, and for fields that differ from
-// a known one only in case.
+// a known one only in case; and notes whether there are any that no digest but
+// meta covers.
 func (w *walk) judgeFields(kind ItemKind, top *node) {
+	w.strange, w.beside = false, false
 	w.judgeObject(top, fields[kind])
 	w.path = w.path[:0]
 	switch kind {
@@ -87,12 +89,14 @@ func (w *walk) judgeObject(n *node, known map[string]field) {
 	for i := range w.kids(n) {
 		m := &w.kids(n)[i]
 		f, ok := known[string(w.name(m))]
+		w.beside = w.beside || !f.digests
 		kind := m.kind
 		if kind == 'f' {
 			kind = 't'
 		}
 		w.path = append(w.path, step{name: w.name(m)})
 		if !ok {
+			w.strange = true
 			if twin := variantOf(w.name(m), known); twin != "" {
 				w.faultf(ReasonAmbiguousKeys, "differs from %q only in case", twin)
 			}
@@ -163,6 +167,9 @@ func isKnown(known map[string]field, name []byte) bool {
 // unknownDigest is the digest of the fields of an item, and of a tool's
 // annotations, of which nobody here knows the meaning, "" when there are none.
 func (w *walk) unknownDigest(kind ItemKind, top *node) string {
+	if !w.strange {
+		return ""
+	}
 	dst := w.appendUnknown(w.spare[:0], top, fields[kind])
 	if kind == KindTool {
 		dst = w.appendUnknown(dst, w.object(top, "annotations"), annotationFields)
@@ -177,6 +184,9 @@ func (w *walk) unknownDigest(kind ItemKind, top *node) string {
 // appendMeta writes what contract, text and behaviour leave out: icons, _meta,
 // unknown fields.
 func (w *walk) appendMeta(dst []byte, kind ItemKind, top *node) []byte {
+	if !w.beside {
+		return append(dst, "{}"...)
+	}
 	dst = append(dst, '{')
 	for i := range w.kids(top) {
 		if m := &w.kids(top)[i]; !fields[kind][string(w.name(m))].digests {
@@ -184,8 +194,8 @@ func (w *walk) appendMeta(dst []byte, kind ItemKind, top *node) []byte {
 		}
 	}
 	dst = append(dst, '}')
-	if kind == KindTool {
-		dst = w.appendUnknown(dst, w.object(top, "annotations"), annotationFields)
+	if annotations := w.object(top, "annotations"); w.strange && kind == KindTool && annotations != nil {
+		dst = w.appendUnknown(dst, annotations, annotationFields)
 	}
 	return dst
 }

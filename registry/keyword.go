@@ -40,6 +40,7 @@ const (
 	keyPattern                          // a regular expression
 	keyHeader                           // x-mcp-header
 	keyAdditionalItems                  // a schema, before 2020-12
+	keyUnevaluated                      // a schema for properties that nothing else looked at
 )
 
 // keywords are those of JSON Schema draft 4 to 2020-12, and the protocol's own.
@@ -56,7 +57,7 @@ var keywords = map[string]keyword{
 	"minProperties": keyCount, "minimum": keyNumber, "multipleOf": keyNumber, "not": keySchema, "oneOf": keySchemas,
 	"pattern": keyPattern, "patternProperties": keyPatterns, "prefixItems": keySchemas, "properties": keyNamed,
 	"propertyNames": keySchema, "readOnly": keyFlag, "required": keyRequired, "then": keySchema, "title": keyProse,
-	"type": keyType, "unevaluatedItems": keySchema, "unevaluatedProperties": keySchema, "uniqueItems": keyFlag,
+	"type": keyType, "unevaluatedItems": keySchema, "unevaluatedProperties": keyUnevaluated, "uniqueItems": keyFlag,
 	"writeOnly": keyFlag, "x-mcp-header": keyHeader,
 }
 

@@ -254,12 +254,25 @@ func (d *document) shut(kind byte, mark int) node {
 
 // order sorts members by name and finds names that stand twice.
 func (d *document) order(members []node) error {
-	byName := func(a, b node) int { return bytes.Compare(d.name(&a), d.name(&b)) }
-	if !slices.IsSortedFunc(members, byName) {
-		slices.SortFunc(members, byName)
+	compare := func(a, b int) int { return bytes.Compare(d.name(&members[a]), d.name(&members[b])) }
+	sorted := true
+	for i := 1; i < len(members) && sorted; i++ {
+		sorted = compare(i-1, i) < 0
+	}
+	switch {
+	case sorted:
+		return nil
+	case len(members) <= few:
+		for i := 1; i < len(members); i++ {
+			for j := i; j > 0 && compare(j-1, j) > 0; j-- {
+				members[j-1], members[j] = members[j], members[j-1]
+			}
+		}
+	default:
+		slices.SortFunc(members, func(a, b node) int { return bytes.Compare(d.name(&a), d.name(&b)) })
 	}
 	for i := 1; i < len(members); i++ {
-		if bytes.Equal(d.name(&members[i-1]), d.name(&members[i])) {
+		if compare(i-1, i) == 0 {
 			return &fault{ReasonAmbiguousKeys, "the key " + quote(string(d.name(&members[i]))) + " stands twice in one object"}
 		}
 	}

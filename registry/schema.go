@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strconv"
 )
 
 // place is where a schema stands, which decides whether a parameter of it may
@@ -36,15 +37,22 @@ type walk struct {
 	text      branch
 	headers   branch
 	behaviour []byte
-	path      trail
-	verdict   fault // the first one; its reason is empty when there is none
+
+	lastBehaviour, lastMeta repeated
+
+	path    trail
+	verdict fault // the first one; its reason is empty when there is none
+	strange bool  // there are unknown fields
+	beside  bool  // there are fields that only meta covers
 
 	// Of the schema that is walked now.
 	place     place
 	strict    bool // its dialect is known, so its keywords must be well-formed
 	dialectal bool // a keyword occurs whose meaning depends on the dialect
 	dialects  []dialect
-	schemas   int // counted so far
+	open      []int // schemas that say that they allow additional properties, which is the default
+	leftovers bool  // unevaluatedProperties occurs, for which it makes a difference whether they say it
+	schemas   int   // counted so far
 	refs      []ref
 	resources []resource
 	resource  int            // in which the walk is
@@ -93,7 +101,7 @@ func (w *walk) invalidf(format string, args ...any) { w.faultf(ReasonInvalidSche
 
 // root writes the contract of one whole schema.
 func (w *walk) root(name []byte, n *node, at place) {
-	w.strict, w.dialectal, w.dialects, w.schemas = true, false, w.dialects[:0], 0
+	w.strict, w.dialectal, w.dialects, w.schemas, w.open, w.leftovers = true, false, w.dialects[:0], 0, w.open[:0], false
 	w.refs, w.anchors, w.mirrored = w.refs[:0], nil, nil
 	w.resources, w.resource, w.bases, w.based, w.place = append(w.resources[:0], resource{root: n}), 0, nil, 0, at
 	if uri := w.get(n, "$schema"); uri != nil && uri.kind == '"' {
@@ -130,17 +138,26 @@ func (w *walk) leave() {
 	w.headers.left(len(w.path))
 }
 
-// appendDialects writes the dialects of the schema that was walked last.
-func (w *walk) appendDialects(dst []byte) []byte {
-	dst = append(dst, '[')
-	for i, d := range w.dialects {
-		if i > 0 {
-			dst = append(dst, ',')
+// appendContext writes what decides how the schema that was walked last is to be
+// understood, as members of the contract: its dialects, and which of its schemas
+// allow additional properties in so many words; either only if it matters.
+func (w *walk) appendContext(dst []byte, name string) []byte {
+	if w.dialectal {
+		dst = append(appendString(append(dst, ','), name+"Dialect"), ':', '[')
+		for i, d := range w.dialects {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(strconv.AppendInt(dst, int64(d.schema), 10), ',')
+			dst = appendString(dst, plainDialect(d.uri))
 		}
-		dst = fmt.Appendf(dst, "%d,", d.schema)
-		dst = appendString(dst, plainDialect(d.uri))
+		dst = append(dst, ']')
 	}
-	return append(dst, ']')
+	if w.leftovers {
+		dst = append(appendString(append(dst, ','), name+"Open"), ':')
+		dst = fmt.Append(dst, w.open)
+	}
+	return dst
 }
 
 func (w *walk) schema(n *node, at place) {
@@ -201,7 +218,11 @@ func (w *walk) member(n, m *node, at place, number int) {
 		w.schema(m, at.inside())
 		if s := w.contract[value:]; string(s) == "true" || string(s) == "{}" {
 			w.contract = w.contract[:mark] // its default
+			w.open = append(w.open, number)
 		}
+	case keyUnevaluated:
+		w.leftovers = true
+		w.schema(m, at.inside())
 	case keyItems:
 		if m.kind != '[' {
 			w.schema(m, at.inside())

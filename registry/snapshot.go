@@ -80,22 +80,20 @@ func (s *Snapshot) ToolsDigest() string {
 
 // appendIdentities writes what of each item a digest of many covers.
 func appendIdentities(dst []byte, items []Item, unknown map[string]string) []byte {
-	dst = append(dst, '[')
+	dst = append(slices.Grow(dst, 320*len(items)), '[')
 	for i := range items {
 		item := &items[i]
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(dst, '[')
-		for _, s := range [...]string{
-			string(item.Kind), item.Name, item.Digests.Contract, item.Digests.Text, item.Digests.Behaviour, string(item.Verdict),
+		dst = appendString(append(dst, '['), item.Name)
+		for _, s := range [...]string{ // none of these has anything to escape
+			string(item.Kind), item.Digests.Contract, item.Digests.Text, item.Digests.Behaviour, string(item.Verdict),
 		} {
-			dst = append(appendString(dst, s), ',')
+			dst = append(append(append(dst, ',', '"'), s...), '"')
 		}
 		if len(unknown) > 0 {
-			dst = appendString(dst, unknown[string(item.Kind)+" "+item.Name])
-		} else {
-			dst = append(dst, `""`...)
+			dst = appendString(append(dst, ','), unknown[string(item.Kind)+" "+item.Name])
 		}
 		dst = append(dst, ']')
 	}
@@ -123,11 +121,25 @@ func itemsOf(l list, limits Limits, unknown map[string]string) ([]Item, error) {
 			unknown[string(item.Kind)+" "+item.Name] = digest
 		}
 	}
-	byName := func(a, b Item) int { return cmp.Compare(a.Name, b.Name) }
-	if !slices.IsSortedFunc(items, byName) {
-		slices.SortStableFunc(items, byName)
+	return mergeDuplicates(sortedByName(items)), nil
+}
+
+// sortedByName sorts pointers first: items are large.
+func sortedByName(items []Item) []Item {
+	order := make([]*Item, len(items))
+	for i := range items {
+		order[i] = &items[i]
 	}
-	return mergeDuplicates(items), nil
+	byName := func(a, b *Item) int { return cmp.Compare(a.Name, b.Name) }
+	if slices.IsSortedFunc(order, byName) {
+		return items
+	}
+	slices.SortFunc(order, byName)
+	out := make([]Item, len(items))
+	for i, item := range order {
+		out[i] = *item
+	}
+	return out
 }
 
 // mergeDuplicates makes one quarantined item of all that share a name. Its
@@ -169,7 +181,7 @@ func merged(group []Item) Item {
 	raw = append(raw, ']')
 	return Item{
 		Kind: group[0].Kind, Name: group[0].Name, Raw: raw, Definition: digestBytes(raw),
-		Digests: digests(contract, text, behaviour, meta),
+		Digests: Digests{digestBytes(contract), digestBytes(text), digestBytes(behaviour), digestBytes(meta)},
 		Verdict: ReasonDuplicateName, Detail: fmt.Sprintf("the server lists this name %d times", len(group)),
 	}
 }
