@@ -8,8 +8,10 @@ import (
 )
 
 // rule says who may call an RPC: the credential has the scope, and its bearer
-// one of the roles. No roles: the scope is enough.
+// one of the roles. No roles: the scope is enough; anybody: everybody with a
+// valid token.
 type rule struct {
+	anybody  bool
 	scope    registry.Scope
 	roles    []registry.Role
 	decision registry.Verb // set for decisions: refusals are audited (R122)
@@ -49,6 +51,8 @@ var access = map[string]rule{
 	registryv1connect.McpRegistryServiceResolveToolProcedure:       {scope: registry.ScopeInternal},
 	registryv1connect.McpRegistryServiceBatchResolveToolsProcedure: {scope: registry.ScopeInternal},
 	registryv1connect.McpRegistryServiceListCapabilitiesProcedure:  {scope: registry.ScopeInternal},
+
+	registryv1connect.IdentityServiceWhoAmIProcedure: {anybody: true},
 }
 
 // permit says whether the principal may call the RPC.
@@ -57,6 +61,7 @@ func permit(p registry.Principal, procedure string) error {
 	switch {
 	case !known:
 		return registry.Errorf(registry.ReasonPermissionDenied, "nobody may call %s", procedure)
+	case need.anybody:
 	case !p.May(need.scope):
 		return registry.Errorf(registry.ReasonPermissionDenied, "this needs a token with the scope %s", need.scope).
 			With("scope", string(need.scope)).WithNext("ask for a token with the scope %s", need.scope)
@@ -68,10 +73,12 @@ func permit(p registry.Principal, procedure string) error {
 	return nil
 }
 
-func words[S ~string](list []S) string {
+func words[S ~string](list []S) string { return strings.Join(wordList(list), ", ") }
+
+func wordList[S ~string](list []S) []string {
 	out := make([]string, len(list))
 	for i, s := range list {
 		out[i] = string(s)
 	}
-	return strings.Join(out, ", ")
+	return out
 }

@@ -21,8 +21,26 @@ import (
 // rpcPrefix begins the path of every RPC of ours.
 const rpcPrefix = "/countersign.registry.v1."
 
-var serviceNames = []string{
-	registryv1connect.McpServerServiceName, registryv1connect.ToolCatalogServiceName, registryv1connect.McpRegistryServiceName,
+// Side says which of the services one listener has. IdentityService is on both
+// sides.
+type Side int
+
+// The sides.
+const (
+	SideAll      Side = iota // everything: the only listener
+	SidePublic               // all but McpRegistryService, which another listener has
+	SideInternal             // McpRegistryService, for executors (R185)
+)
+
+// service is one service at its path.
+type service struct {
+	name    string
+	path    string
+	handler http.Handler
+}
+
+func serve(name string) func(path string, handler http.Handler) service {
+	return func(path string, handler http.Handler) service { return service{name, path, handler} }
 }
 
 // DefaultMaxBody is how many bytes a request may have, as sent and inflated:
@@ -52,9 +70,10 @@ type Options struct {
 
 	// Optional.
 	Installation registry.Installation
-	Log          *slog.Logger  // slog.Default() when nil
-	Checks       []Check       // of readiness, besides the database's
-	Hosts        []string      // names in the Host header that are served; empty: all
+	Log          *slog.Logger // slog.Default() when nil
+	Checks       []Check      // of readiness, besides the database's
+	Hosts        []string     // names in the Host header that are served; empty: all
+	Side         Side
 	Fallback     http.Handler  // answers all paths that are not the API's, without a token: the console
 	MaxBody      int64         // DefaultMaxBody when 0
 	DrainDelay   time.Duration // between "not ready" and the end of listening, for load balancers to notice
@@ -68,6 +87,7 @@ type Handler struct {
 	open      *http.ServeMux // without a token
 	closed    *http.ServeMux
 	guard     *http.CrossOriginProtection
+	services  []string // names of those that are here
 	found     standing // of the checks of readiness
 
 	draining context.Context //nolint:containedctx // over as soon as the process wants to end
@@ -105,25 +125,19 @@ func (h *Handler) mount() error {
 	common := connect.WithHandlerOptions(
 		strict(), connect.WithReadMaxBytes(int(h.opts.MaxBody)), connect.WithInterceptors(connect.UnaryInterceptorFunc(h.intercept)),
 	)
-	var services []*vanguard.Service
-	for _, service := range []struct {
-		path    string
-		handler http.Handler
-	}{
-		pair(registryv1connect.NewMcpServerServiceHandler(servers{h}, common)),
-		pair(registryv1connect.NewToolCatalogServiceHandler(tools{h}, common)),
-		pair(registryv1connect.NewMcpRegistryServiceHandler(resolver{h}, common)),
-	} {
-		h.closed.Handle(service.path, onlyParameters(service.handler))
-		services = append(services, vanguard.NewService(service.path, service.handler))
+	var transcoded []*vanguard.Service
+	for _, s := range h.here(common) {
+		h.closed.Handle(s.path, onlyParameters(s.handler))
+		transcoded = append(transcoded, vanguard.NewService(s.path, s.handler))
+		h.services = append(h.services, s.name)
 	}
-	rest, err := restHandler(services)
+	rest, err := restHandler(transcoded)
 	if err != nil {
 		return err
 	}
 	h.closed.Handle("/factory/", rest)
 
-	reflector := grpcreflect.NewStaticReflector(serviceNames...)
+	reflector := grpcreflect.NewStaticReflector(h.services...)
 	h.closed.Handle(grpcreflect.NewHandlerV1(reflector))
 	h.closed.Handle(grpcreflect.NewHandlerV1Alpha(reflector))
 
@@ -131,15 +145,24 @@ func (h *Handler) mount() error {
 	h.open.HandleFunc("GET /livez", livez)
 	h.open.HandleFunc("GET /readyz", h.readyz)
 	h.open.HandleFunc("GET /openapi.json", openAPI)
+	h.open.HandleFunc("GET "+loginPath, h.login)
 	return nil
 }
 
-func pair(path string, handler http.Handler) struct {
-	path    string
-	handler http.Handler
-} {
-	return struct {
-		path    string
-		handler http.Handler
-	}{path, handler}
+// here gives the services of this side.
+func (h *Handler) here(common connect.HandlerOption) []service {
+	internal := serve(registryv1connect.McpRegistryServiceName)(registryv1connect.NewMcpRegistryServiceHandler(resolver{h}, common))
+	public := []service{
+		serve(registryv1connect.McpServerServiceName)(registryv1connect.NewMcpServerServiceHandler(servers{h}, common)),
+		serve(registryv1connect.ToolCatalogServiceName)(registryv1connect.NewToolCatalogServiceHandler(tools{h}, common)),
+	}
+	both := serve(registryv1connect.IdentityServiceName)(registryv1connect.NewIdentityServiceHandler(whoami{h}, common))
+	switch h.opts.Side {
+	case SidePublic:
+		return append(public, both)
+	case SideInternal:
+		return []service{internal, both}
+	case SideAll:
+	}
+	return append(public, internal, both)
 }

@@ -5,10 +5,13 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"errors"
+	"log/slog"
 	"net/http"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -30,9 +33,23 @@ type Token struct {
 	Scopes  []registry.Scope `json:"scopes"` // absent: those that the roles need
 }
 
-// Authenticator knows the bearers of tokens. It holds hashes only.
+// AuthOptions say whose tokens are taken. One of the first two is needed.
+type AuthOptions struct {
+	Tokens  []Token
+	Issuers []Issuer
+	// Client asks issuers for their keys. It is one that dials no address which
+	// the operator does not want dialled, and follows no redirect.
+	Client *http.Client
+	Log    *slog.Logger     // slog.Default() when nil
+	Now    func() time.Time // time.Now when nil
+}
+
+// Authenticator knows the bearers of tokens: of the installation's own, of
+// which it holds hashes only, and of those that issuers sign. Nobody else is
+// anybody (R184): what it cannot check it refuses.
 type Authenticator struct {
 	bearers []bearer
+	issuers []*identity
 }
 
 type bearer struct {
@@ -40,14 +57,35 @@ type bearer struct {
 	principal registry.Principal
 }
 
-// NewAuthenticator checks the tokens and forgets their text. No tokens at all
-// are refused: nobody could call.
-func NewAuthenticator(tokens []Token) (*Authenticator, error) {
-	if len(tokens) == 0 {
-		return nil, registry.Errorf(registry.ReasonInvalidArgument, "there are no tokens, so nobody could call")
+// NewAuthenticator checks the tokens, whose text it forgets, and the issuers,
+// which it does not ask yet. No tokens and no issuers at all are refused:
+// nobody could call.
+func NewAuthenticator(o AuthOptions) (*Authenticator, error) {
+	if len(o.Tokens) == 0 && len(o.Issuers) == 0 {
+		return nil, registry.Errorf(registry.ReasonInvalidArgument, "there are no tokens and no issuers, so nobody could call")
+	}
+	if len(o.Issuers) > 0 && o.Client == nil {
+		return nil, registry.Errorf(registry.ReasonInvalidArgument, "issuers cannot be asked without a client")
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	a := &Authenticator{}
-	for i, t := range tokens {
+	for n, issuer := range o.Issuers {
+		i, err := issuer.prepare()
+		if err != nil {
+			return nil, registry.Errorf(registry.ReasonInvalidArgument, "issuer %d: %w", n+1, err)
+		}
+		i.now, i.keys = o.Now, &keys{issuer: issuer.Issuer, client: o.Client, log: o.Log, now: o.Now}
+		a.issuers = append(a.issuers, i)
+	}
+	if err := separate(a.issuers); err != nil {
+		return nil, err
+	}
+	for i, t := range o.Tokens {
 		b, err := t.bearer()
 		if err != nil {
 			return nil, registry.Errorf(registry.ReasonInvalidArgument, "token %d: %w", i+1, err)
@@ -55,12 +93,17 @@ func NewAuthenticator(tokens []Token) (*Authenticator, error) {
 		if slices.ContainsFunc(a.bearers, func(other bearer) bool { return other.hash == b.hash }) {
 			return nil, registry.Errorf(registry.ReasonInvalidArgument, "token %d stands there twice", i+1)
 		}
+		if slices.ContainsFunc(a.issuers, func(i *identity) bool {
+			return i.SubjectPrefix != "" && strings.HasPrefix(t.Subject, i.SubjectPrefix)
+		}) {
+			return nil, registry.Errorf(registry.ReasonInvalidArgument, "token %d: the subject is one of an issuer's", i+1)
+		}
 		a.bearers = append(a.bearers, b)
 	}
 	return a, nil
 }
 
-// ReadTokens reads an authenticator from a file, YAML or JSON:
+// ReadTokens reads tokens from a file, YAML or JSON:
 //
 //	tokens:
 //	  - sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
@@ -68,8 +111,8 @@ func NewAuthenticator(tokens []Token) (*Authenticator, error) {
 //	    subject: ci
 //	    roles: [Operator]
 //
-// Keys that it does not know are refused.
-func ReadTokens(path string) (*Authenticator, error) {
+// Keys that it does not know are refused, and a file without tokens.
+func ReadTokens(path string) ([]Token, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -81,7 +124,10 @@ func ReadTokens(path string) (*Authenticator, error) {
 		// The parser's text repeats lines of the file, which hold tokens.
 		return nil, registry.Errorf(registry.ReasonInvalidArgument, "the token file %s cannot be read: it is not YAML of the documented form", path)
 	}
-	return NewAuthenticator(file.Tokens)
+	if len(file.Tokens) == 0 {
+		return nil, registry.Errorf(registry.ReasonInvalidArgument, "the token file %s has no tokens", path)
+	}
+	return file.Tokens, nil
 }
 
 func (t Token) bearer() (bearer, error) {
@@ -141,19 +187,25 @@ func ScopesOf(roles ...registry.Role) []registry.Scope {
 	return out
 }
 
-// Authenticate gives the principal of a request, or refuses it. There is no
-// third outcome and no principal without a token. Every hash is compared, in
-// constant time, so that how long it takes says nothing.
-func (a *Authenticator) Authenticate(r *http.Request) (registry.Principal, *registry.Error) {
-	refused := registry.Errorf(registry.ReasonUnauthenticated, "a valid bearer token is needed").
+// refusal is what a request without a usable token gets.
+func refusal() *registry.Error {
+	return registry.Errorf(registry.ReasonUnauthenticated, "a valid bearer token is needed").
 		WithNext("send the header Authorization: Bearer TOKEN")
+}
+
+// Authenticate gives the principal of a request, or refuses it: with
+// unauthenticated when there is no usable token, with dependency_error when its
+// issuer cannot be asked. There is no third outcome and no principal without a
+// token. Every hash is compared, in constant time, so that how long it takes
+// says nothing.
+func (a *Authenticator) Authenticate(r *http.Request) (registry.Principal, *registry.Error) {
 	headers := r.Header.Values("Authorization")
 	if len(headers) != 1 {
-		return registry.Principal{}, refused
+		return registry.Principal{}, refusal()
 	}
 	scheme, token, found := strings.Cut(headers[0], " ")
 	if token = strings.TrimSpace(token); !found || token == "" || !strings.EqualFold(scheme, "Bearer") {
-		return registry.Principal{}, refused
+		return registry.Principal{}, refusal()
 	}
 	hash := sha256.Sum256([]byte(token))
 	var who *registry.Principal
@@ -162,11 +214,31 @@ func (a *Authenticator) Authenticate(r *http.Request) (registry.Principal, *regi
 			who = &a.bearers[i].principal
 		}
 	}
-	if who == nil {
-		return registry.Principal{}, refused
+	if who != nil {
+		return *who, nil
 	}
-	return *who, nil
+	if len(a.issuers) > 0 {
+		name := issuerOf(token)
+		for _, i := range a.issuers {
+			if i.Issuer.Issuer == name {
+				return i.principal(r.Context(), token)
+			}
+		}
+	}
+	return registry.Principal{}, refusal()
 }
+
+// Check says whether the tokens of every issuer can be checked at the moment.
+func (a *Authenticator) Check(ctx context.Context) error {
+	var all []error
+	for _, i := range a.issuers {
+		all = append(all, i.keys.check(ctx))
+	}
+	return errors.Join(all...)
+}
+
+// Issuers says whether there are issuers, which can be away.
+func (a *Authenticator) Issuers() bool { return len(a.issuers) > 0 }
 
 type principalKey struct{}
 

@@ -90,7 +90,7 @@ func open(t *testing.T, with ...func(*Options)) *house {
 		}
 		tokens = append(tokens, Token{Token: tokenOf(tenant, executor), Tenant: tenant, Subject: "executor", Scopes: []registry.Scope{registry.ScopeInternal}})
 	}
-	auth, err := NewAuthenticator(tokens)
+	auth, err := NewAuthenticator(AuthOptions{Tokens: tokens})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,6 +48,7 @@ var about = map[string]func(ref, toolID string) proto.Message{
 	doResolve: func(_, toolID string) proto.Message { return &pb.ResolveToolRequest{ToolId: toolID} },
 	doBatch:   func(_, toolID string) proto.Message { return &pb.BatchResolveToolsRequest{ToolIds: []string{toolID}} },
 	doOffer:   func(string, string) proto.Message { return &pb.ListCapabilitiesRequest{} },
+	doWhoAmI:  func(string, string) proto.Message { return &pb.WhoAmIRequest{} },
 }
 
 // B17: no token, no entry, on every RPC of every face.

@@ -36,7 +36,7 @@ func TestAGenericClientCallsByReflection(t *testing.T) {
 	stream := grpcreflect.NewClient(client, h.url).NewStream(t.Context())
 	t.Cleanup(func() { _, _ = stream.Close() })
 	names, err := stream.ListServices()
-	if err != nil || len(names) != 3 {
+	if err != nil || len(names) != 4 {
 		t.Fatalf("the services are %v, %v", names, err)
 	}
 	files := &descriptorpb.FileDescriptorSet{}
@@ -271,7 +271,7 @@ func TestWithoutADatabaseItIsNotReady(t *testing.T) {
 	if status, _, _ := h.call(t, http.MethodGet, "/livez", "", "", nil); status != http.StatusOK {
 		t.Errorf("it is not even alive: %d", status)
 	}
-	response, err := grpchealth.NewClient(overHTTP2, h.url).Check(t.Context(), &grpchealth.CheckRequest{Service: serviceNames[0]})
+	response, err := grpchealth.NewClient(overHTTP2, h.url).Check(t.Context(), &grpchealth.CheckRequest{Service: h.api.services[0]})
 	if err != nil || response.Status != grpchealth.StatusNotServing {
 		t.Errorf("health says %v, %v", response, err)
 	}

@@ -107,6 +107,9 @@ func (h *Handler) ready(ctx context.Context) (bool, []checked) {
 		{Name: "database", Run: h.opts.DB.Ping},
 		{Name: "schema", Run: h.opts.DB.Check},
 	}, h.opts.Checks...)
+	if h.opts.Auth.Issuers() {
+		checks = append(checks, Check{Name: "identity", Optional: true, Run: h.opts.Auth.Check})
+	}
 	out := make([]checked, len(checks))
 	asked := ctx
 	var all sync.WaitGroup
@@ -142,7 +145,7 @@ type health struct{ *Handler }
 // Check implements grpchealth.Checker. The names of our services and the empty
 // one are known.
 func (h health) Check(ctx context.Context, req *grpchealth.CheckRequest) (*grpchealth.CheckResponse, error) {
-	if req.Service != "" && !slices.Contains(serviceNames, req.Service) {
+	if req.Service != "" && !slices.Contains(h.services, req.Service) {
 		return nil, connect.NewError(connect.CodeNotFound, registry.Errorf(registry.ReasonNoSuchOperation, "there is no service of this name"))
 	}
 	if ready, _ := h.ready(ctx); !ready {

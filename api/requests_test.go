@@ -43,6 +43,7 @@ const (
 	doResolve  = registryv1connect.McpRegistryServiceResolveToolProcedure
 	doBatch    = registryv1connect.McpRegistryServiceBatchResolveToolsProcedure
 	doOffer    = registryv1connect.McpRegistryServiceListCapabilitiesProcedure
+	doWhoAmI   = registryv1connect.IdentityServiceWhoAmIProcedure
 )
 
 // good is a registration that is accepted.

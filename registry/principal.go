@@ -1,6 +1,9 @@
 package registry
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Role is what a person or program is in a tenant (R183).
 type Role string
@@ -36,6 +39,9 @@ type Principal struct {
 	Subject string  `json:"subject"`
 	Roles   []Role  `json:"roles"`
 	Scopes  []Scope `json:"scopes"`
+
+	Issuer  string    `json:"issuer,omitempty"` // of the credential; empty: the installation's own file
+	Expires time.Time `json:"expires,omitzero"` // when the credential ends; zero: never
 }
 
 // Has says whether the principal has one of the roles.

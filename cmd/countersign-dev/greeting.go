@@ -12,7 +12,6 @@ import (
 type greeting struct {
 	API, UI, Temporal, Demo, DataDir string
 	Tokens                           tokenSet
-	Fresh                            bool
 	Ready                            time.Duration
 }
 
@@ -26,13 +25,10 @@ func greet(w io.Writer, g greeting) {
   Data         %s
 
 `, g.Ready.Seconds(), g.API, g.UI, g.Temporal, g.Demo, demoStop(g.Demo), g.DataDir)
-	if g.Fresh {
-		fmt.Fprintf(w, "Tokens of tenant %q, kept with those of %q in %s/tokens.json:\n\n", firstTenant, secondTenant, g.DataDir)
-		for _, role := range registry.Roles() {
-			fmt.Fprintf(w, "  %-16s %s\n", role, g.Tokens[firstTenant][string(role)])
-		}
-		fmt.Fprintln(w)
-	}
+	fmt.Fprintf(w, `Tokens of every role of the tenants %q and %q: %s/tokens.json, new with each start.
+To be somebody for longer: countersign login --server %s
+
+`, firstTenant, secondTenant, g.DataDir, g.API)
 	fmt.Fprintf(w, `Try, in another terminal:
 
   export COUNTERSIGN_SERVER=%s COUNTERSIGN_TOKEN=%s

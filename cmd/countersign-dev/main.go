@@ -19,7 +19,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"countersign/api"
 	"countersign/cmd/internal/app"
 	"countersign/cmd/internal/config"
 	"countersign/db"
@@ -74,7 +73,7 @@ func command(out io.Writer) *cobra.Command {
 func defaults() config.Config {
 	c := config.Default()
 	c.Log = config.Log{Level: "info", Format: "text"}
-	c.Outbound.AllowNetworks = []string{"127.0.0.0/8", "::1/128"}
+	c.Outbound.AllowNetworks = loopback
 	c.AllowNoneAuthenticationExceptions = true
 	c.ShutdownDelay = 0
 	return c
@@ -98,6 +97,13 @@ func run(ctx context.Context, o options, c *cobra.Command, out io.Writer) error 
 		return err
 	}
 	defer listener.Close()
+	var internal net.Listener
+	if conf.InternalListen != "" {
+		if internal, err = listen("API for executors", conf.InternalListen); err != nil {
+			return err
+		}
+		defer internal.Close()
+	}
 	demoListener, err := listen("demo server", o.demoListen)
 	if err != nil {
 		return err
@@ -118,14 +124,21 @@ func run(ctx context.Context, o options, c *cobra.Command, out io.Writer) error 
 	if err := store.Check(ctx); err != nil {
 		return err
 	}
-	tokens, fresh, err := devTokens(filepath.Join(o.dataDir, "tokens.json"))
+	people, trusted, err := devIssuer(o.dataDir, listener.Addr())
 	if err != nil {
 		return err
 	}
-	authenticator, err := api.NewAuthenticator(tokens.all())
+	tokens, err := devTokens(people, filepath.Join(o.dataDir, "tokens.json"))
 	if err != nil {
 		return err
 	}
+	conf.Auth = trusting(conf.Auth, trusted)
+	authenticator, err := app.Authenticator(conf, log)
+	if err != nil {
+		return err
+	}
+	pages := http.NewServeMux()
+	pages.Handle(issuerPath+"/", people.Handler())
 
 	temporal, err := embedded.Start(ctx, embedded.Options{
 		DatabaseFile: filepath.Join(o.dataDir, "temporal.db"), Listen: o.temporalListen, UIListen: o.uiListen,
@@ -157,13 +170,13 @@ func run(ctx context.Context, o options, c *cobra.Command, out io.Writer) error 
 	ready := func() {
 		greet(out, greeting{
 			API: "http://" + listener.Addr().String(), UI: temporal.UIURL(), Temporal: temporal.Address(),
-			Demo: "http://" + demoListener.Addr().String() + "/mcp", DataDir: o.dataDir, Tokens: tokens, Fresh: fresh,
+			Demo: "http://" + demoListener.Addr().String() + "/mcp", DataDir: o.dataDir, Tokens: tokens,
 			Ready: time.Since(start),
 		})
 	}
 	return app.App{
 		Config: conf, Reload: load, DB: store, Temporal: engine, Namespace: namespace, Auth: authenticator,
-		Listener: listener, Worker: true, AcceptUnsigned: true, Ready: ready, Log: log,
+		Listener: listener, InternalListener: internal, Worker: true, AcceptUnsigned: true, Fallback: pages, Ready: ready, Log: log,
 	}.Run(ctx)
 }
 

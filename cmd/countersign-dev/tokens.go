@@ -1,15 +1,17 @@
 package main
 
 import (
-	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io/fs"
+	"net"
 	"os"
+	"path/filepath"
+	"slices"
+	"time"
 
 	"countersign/api"
+	"countersign/cmd/internal/config"
+	"countersign/cmd/internal/issuer"
 	"countersign/registry"
 )
 
@@ -19,36 +21,89 @@ const (
 	secondTenant = "other"
 )
 
+const (
+	issuerPath = "/dev/issuer"
+	audience   = "countersign"
+	// tokenLife is how long the tokens of tokens.json are good; each start makes new ones.
+	tokenLife = 30 * 24 * time.Hour
+	// loginClient is the client id of the command line client.
+	loginClient = "countersign-cli"
+)
+
+// devUsers are the people of a development process: one of each role in each
+// tenant, and another of those roles that approve, since some policies want two.
+func devUsers() []issuer.User {
+	var out []issuer.User
+	for _, tenant := range []string{firstTenant, secondTenant} {
+		for _, role := range registry.Roles() {
+			out = append(out, devUser(tenant, role, ""))
+			if role == registry.RolePlatformAdmin || role == registry.RoleAssetMaintainer {
+				out = append(out, devUser(tenant, role, "-2"))
+			}
+		}
+	}
+	return out
+}
+
+func devUser(tenant string, role registry.Role, suffix string) issuer.User {
+	u := issuer.User{Subject: "dev-" + string(role) + suffix, Tenant: tenant, Roles: []string{string(role)}}
+	scopes := api.ScopesOf(role)
+	if role == registry.RoleOperator {
+		scopes = append(scopes, registry.ScopeInternal)
+	}
+	for _, scope := range scopes {
+		u.Scopes = append(u.Scopes, string(scope))
+	}
+	return u
+}
+
+// devServices are the programs: an executor for each tenant, which resolves and
+// does nothing else.
+func devServices() []issuer.Service {
+	executor := issuer.User{Subject: "dev-executor", Scopes: []string{string(registry.ScopeInternal)}}
+	first, second := executor, executor
+	first.Tenant, second.Tenant = firstTenant, secondTenant
+	return []issuer.Service{{ID: "executor", As: first}, {ID: "executor-" + secondTenant, As: second}}
+}
+
+// devIssuer makes the issuer that the API has below issuerPath. It is asked by
+// way of loopback, and answers nobody else.
+func devIssuer(dataDir string, at net.Addr) (*issuer.Issuer, config.Issuer, error) {
+	address, ok := at.(*net.TCPAddr)
+	if !ok || !address.IP.IsLoopback() && !address.IP.IsUnspecified() {
+		return nil, config.Issuer{}, errors.New("the development process listens on loopback, or everywhere; set --listen")
+	}
+	here := *address
+	if here.IP.IsUnspecified() {
+		here.IP = net.IPv4(127, 0, 0, 1)
+	}
+	url := "http://" + here.String() + issuerPath
+	i, err := issuer.New(issuer.Options{
+		URL: url, File: filepath.Join(dataDir, "issuer.json"), Audience: audience, Users: devUsers(), Services: devServices(),
+		Clients: []issuer.Client{{ID: loginClient, Redirects: []string{"http://127.0.0.1/callback"}}},
+	})
+	return i, config.Issuer{
+		Issuer: url, Audience: audience, Tenants: []string{firstTenant, secondTenant},
+		Login: config.Login{ClientID: loginClient, Scopes: []string{"openid", "offline_access"}},
+	}, err
+}
+
 // tokenSet maps each role to its token, for each tenant.
 type tokenSet map[string]map[string]string
 
-// devTokens reads the tokens of a data directory, or makes one for each role
-// and tenant at the first start.
-func devTokens(path string) (set tokenSet, fresh bool, err error) {
-	raw, err := os.ReadFile(path)
-	switch {
-	case err == nil:
-		set, err = readTokens(raw)
-		if err != nil {
-			return nil, false, fmt.Errorf("%s: %w; remove it to get new tokens", path, err)
-		}
-		return set, false, nil
-	case !errors.Is(err, fs.ErrNotExist):
-		return nil, false, err
-	}
-	set = tokenSet{firstTenant: {}, secondTenant: {}}
-	for _, tenant := range set {
+// devTokens makes a token for each role and tenant, and keeps them in a file.
+func devTokens(i *issuer.Issuer, path string) (tokenSet, error) {
+	set := tokenSet{firstTenant: {}, secondTenant: {}}
+	for tenant, tokens := range set {
 		for _, role := range registry.Roles() {
-			tenant[string(role)] = newToken()
+			token, err := i.Token(devUser(tenant, role, ""), tokenLife)
+			if err != nil {
+				return nil, err
+			}
+			tokens[string(role)] = token
 		}
 	}
-	return set, true, set.write(path)
-}
-
-func newToken() string {
-	b := make([]byte, 24)
-	_, _ = rand.Read(b) // never fails
-	return "cs_dev_" + base64.RawURLEncoding.EncodeToString(b)
+	return set, set.write(path)
 }
 
 // The file has the first tenant's roles at the top and the other tenant's
@@ -69,42 +124,12 @@ func (t tokenSet) write(path string) error {
 	return os.Rename(temporary, path)
 }
 
-func readTokens(raw []byte) (tokenSet, error) {
-	var file map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &file); err != nil {
-		return nil, err
-	}
-	set := tokenSet{firstTenant: {}, secondTenant: {}}
-	for key, value := range file {
-		if key == secondTenant {
-			var other map[string]string
-			if err := json.Unmarshal(value, &other); err != nil {
-				return nil, err
-			}
-			set[secondTenant] = other
-			continue
-		}
-		var token string
-		if err := json.Unmarshal(value, &token); err != nil {
-			return nil, err
-		}
-		set[firstTenant][key] = token
-	}
-	return set, nil
-}
+// loopback are the networks of this machine itself.
+var loopback = []string{"127.0.0.0/8", "::1/128"}
 
-func (t tokenSet) all() []api.Token {
-	var out []api.Token
-	for tenant, roles := range t {
-		for role, token := range roles {
-			scopes := api.ScopesOf(registry.Role(role))
-			if registry.Role(role) == registry.RolePlatformAdmin || registry.Role(role) == registry.RoleOperator {
-				scopes = append(scopes, registry.ScopeInternal)
-			}
-			out = append(out, api.Token{
-				Token: token, Tenant: tenant, Subject: "dev-" + role, Roles: []registry.Role{registry.Role(role)}, Scopes: scopes,
-			})
-		}
-	}
-	return out
+// trusting adds the issuer to those of the configuration.
+func trusting(a config.Auth, i config.Issuer) config.Auth {
+	a.Issuers = append(slices.Clone(a.Issuers), i)
+	a.AllowNetworks = append(slices.Clone(a.AllowNetworks), loopback...)
+	return a
 }

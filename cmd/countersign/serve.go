@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	apiroom "countersign/api"
 	"countersign/cmd/internal/app"
 	"countersign/cmd/internal/config"
 	"countersign/db"
@@ -68,13 +67,19 @@ func serve(ctx context.Context, role, file string, flags map[string]any) error {
 	a := app.App{Config: conf, Reload: load, Log: log, Worker: role != "api"}
 	switch role {
 	case "all", "api":
-		if a.Auth, err = authenticator(conf); err != nil {
+		if a.Auth, err = app.Authenticator(conf, log); err != nil {
 			return err
 		}
 		if a.Listener, err = net.Listen("tcp", conf.Listen); err != nil {
 			return fmt.Errorf("the API cannot listen: %w", err)
 		}
 		defer a.Listener.Close()
+		if conf.InternalListen != "" {
+			if a.InternalListener, err = net.Listen("tcp", conf.InternalListen); err != nil {
+				return fmt.Errorf("the API for executors cannot listen: %w", err)
+			}
+			defer a.InternalListener.Close()
+		}
 	case "worker":
 	default:
 		return usagef("--role must be all, api or worker, not %q", role)
@@ -91,15 +96,6 @@ func serve(ctx context.Context, role, file string, flags map[string]any) error {
 		log.LogAttrs(ctx, slog.LevelInfo, "ready", slog.String("role", role), slog.String("listen", conf.Listen))
 	}
 	return a.Run(ctx)
-}
-
-// authenticator refuses to be without one: there is no anonymous caller.
-func authenticator(conf config.Config) (*apiroom.Authenticator, error) {
-	if conf.Auth.TokensFile == "" {
-		return nil, registry.Errorf(registry.ReasonInvalidArgument, "serve needs to know who may call").
-			WithNext("set auth.tokens_file (COUNTERSIGN_AUTH_TOKENS_FILE); see docs/configuration.md")
-	}
-	return apiroom.ReadTokens(conf.Auth.TokensFile)
 }
 
 func temporalAddress(conf config.Config) worker.Address {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"time"
 
@@ -36,6 +37,11 @@ type App struct {
 	Auth      *api.Authenticator // for the api
 	Listener  net.Listener       // of the api; nil: no api
 	Worker    bool
+	// InternalListener has McpRegistryService alone, and Listener no more; nil:
+	// Listener has everything.
+	InternalListener net.Listener
+	// Fallback answers, without a token, what is not the api's; may be nil.
+	Fallback http.Handler
 	// AcceptUnsigned lets decisions by unsigned signals count. Only the
 	// development process sets it.
 	AcceptUnsigned bool
@@ -88,31 +94,46 @@ func (a App) Run(ctx context.Context) error {
 
 func (a App) serve(ctx context.Context) error {
 	engine := workflows.Client{Temporal: a.Temporal, Namespace: a.Namespace, UIURL: a.Config.Temporal.UIURL}
-	handler, err := api.New(api.Options{
+	options := api.Options{
 		DB:           a.DB,
 		Workflows:    engine,
 		Auth:         a.Auth,
 		Installation: registry.Installation{AllowNoneExceptions: a.Config.AllowNoneAuthenticationExceptions},
 		Log:          a.Log,
-		Hosts:        a.hosts(),
+		Hosts:        a.hosts(a.Listener),
 		Checks:       []api.Check{{Name: "temporal", Optional: true, Run: engine.Ping}},
 		DrainDelay:   a.Config.ShutdownDelay,
-	})
+		Fallback:     a.Fallback,
+	}
+	if a.InternalListener == nil {
+		return listen(ctx, a.Listener, options)
+	}
+	internal := options
+	options.Side, internal.Side = api.SidePublic, api.SideInternal
+	internal.Hosts, internal.Fallback = a.hosts(a.InternalListener), nil
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return listen(ctx, a.Listener, options) })
+	group.Go(func() error { return listen(ctx, a.InternalListener, internal) })
+	return group.Wait()
+}
+
+func listen(ctx context.Context, listener net.Listener, o api.Options) error {
+	handler, err := api.New(o)
 	if err != nil {
 		return err
 	}
-	return api.Serve(ctx, a.Listener, handler)
+	return api.Serve(ctx, listener, handler)
 }
 
 // hosts are the names in the Host header that are served. When none are
 // configured an api on loopback answers to loopback's names only, so that no
 // web page can reach it by a name that is made to point here (threat B6); at
 // any other address whoever made it reachable decides.
-func (a App) hosts() []string {
+func (a App) hosts(listener net.Listener) []string {
 	if len(a.Config.Hosts) > 0 {
 		return a.Config.Hosts
 	}
-	if at, ok := a.Listener.Addr().(*net.TCPAddr); ok && at.IP.IsLoopback() {
+	if at, ok := listener.Addr().(*net.TCPAddr); ok && at.IP.IsLoopback() {
 		return []string{"localhost", "127.0.0.1", "::1"}
 	}
 	return nil

@@ -26,7 +26,10 @@ const Prefix = "COUNTERSIGN_"
 // Config is everything that can be configured. docs/configuration.md describes
 // each key and a test compares the two.
 type Config struct {
-	Listen   string   `koanf:"listen"`
+	Listen string `koanf:"listen"`
+	// InternalListen, when set, has McpRegistryService, and Listen no more.
+	InternalListen string `koanf:"internal_listen"`
+
 	Hosts    []string `koanf:"hosts"`
 	Database Database `koanf:"database"`
 	Temporal Temporal `koanf:"temporal"`
@@ -70,11 +73,6 @@ type Temporal struct {
 	Address   string `koanf:"address"`
 	Namespace string `koanf:"namespace"`
 	UIURL     string `koanf:"ui_url"`
-}
-
-// Auth says who may call.
-type Auth struct {
-	TokensFile string `koanf:"tokens_file"`
 }
 
 // Outbound says where we may go.
@@ -135,7 +133,7 @@ func Load(base Config, path string, flags map[string]any) (Config, error) {
 		if !ok {
 			return "", nil // of the client, or not ours
 		}
-		if key == "outbound.allow_networks" || key == "hosts" {
+		if key == "outbound.allow_networks" || key == "auth.allow_networks" || key == "hosts" {
 			return key, strings.Split(value, ",")
 		}
 		return key, value
@@ -175,6 +173,11 @@ func (c Config) validate() error {
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
+	if c.InternalListen != "" {
+		if _, _, err := net.SplitHostPort(c.InternalListen); err != nil {
+			return fmt.Errorf("internal_listen: %w", err)
+		}
+	}
 	if c.HandshakeTimeoutSeconds < 1 || c.HandshakeTimeoutSeconds > 300 {
 		return fmt.Errorf("handshake_timeout_seconds must be 1 to 300, not %d", c.HandshakeTimeoutSeconds)
 	}
@@ -193,17 +196,24 @@ func (c Config) validate() error {
 	if _, err := c.AllowList(); err != nil {
 		return err
 	}
-	_, err := c.Networks()
+	if _, err := c.Networks(); err != nil {
+		return err
+	}
+	_, err := c.Auth.Networks()
 	return err
 }
 
 // Networks parses the allow-list of networks.
 func (c Config) Networks() ([]netip.Prefix, error) {
+	return prefixes("outbound.allow_networks", c.Outbound.AllowNetworks)
+}
+
+func prefixes(key string, list []string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
-	for _, text := range c.Outbound.AllowNetworks {
+	for _, text := range list {
 		p, err := netip.ParsePrefix(strings.TrimSpace(text))
 		if err != nil {
-			return nil, fmt.Errorf("outbound.allow_networks: %w", err)
+			return nil, fmt.Errorf("%s: %w", key, err)
 		}
 		out = append(out, p)
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"countersign/cmd/internal/config"
+	"countersign/registry"
 )
 
 // keys lists every key of the struct with its default as the page shows it.
@@ -48,6 +50,49 @@ func TestThePageDescribesEveryKey(t *testing.T) {
 	}
 	if diff := cmp.Diff(keys(reflect.ValueOf(config.Default()), ""), documented); diff != "" {
 		t.Errorf("the code and docs/configuration.md differ (-code +page):\n%s", diff)
+	}
+}
+
+// Keys of lists are in an example of the page, each once and no others.
+func TestThePageDescribesEveryKeyOfAnIssuer(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## Issuers\n")
+	_, example, _ := strings.Cut(section, "```yaml\n")
+	example, _, _ = strings.Cut(example, "```")
+	var documented []string
+	for _, m := range regexp.MustCompile("(?m)^ {4}(?:- |  )([a-z_]+):|^ {8}([a-z_]+):").FindAllStringSubmatch(example, -1) {
+		documented = append(documented, m[1]+m[2])
+	}
+	var known []string
+	for i := range reflect.TypeFor[config.Issuer]().NumField() {
+		field := reflect.TypeFor[config.Issuer]().Field(i)
+		known = append(known, field.Tag.Get("koanf"))
+		if field.Type.Kind() == reflect.Struct {
+			for key := range keys(reflect.New(field.Type).Elem(), "") {
+				known = append(known, key)
+			}
+		}
+	}
+	slices.Sort(known)
+	slices.Sort(documented)
+	if diff := cmp.Diff(known, documented); diff != "" {
+		t.Errorf("the code and docs/configuration.md differ (-code +page):\n%s", diff)
+	}
+	// And it is one that is taken.
+	c, err := config.Load(config.Default(), file(t, example), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]registry.Role{
+		"mcp-admins": {registry.RolePlatformAdmin}, "mcp-developers": {registry.RoleAssetMaintainer, registry.RoleOperator},
+	}
+	if len(c.Auth.Issuers) != 1 || !cmp.Equal(c.Auth.Issuers[0].RoleMap, want) || c.Auth.Issuers[0].ClockSkew != 30*time.Second ||
+		c.Auth.Issuers[0].Login.ClientID != "countersign-cli" {
+		t.Errorf("it is read as %+v", c.Auth.Issuers)
 	}
 }
 
@@ -93,6 +138,9 @@ func TestBadConfigurationsAreRefused(t *testing.T) {
 		"a timeout of 0":      "handshake_timeout_seconds: 0\n",
 		"too short a window":  "probe: {interval: 1ms}\n",
 		"not a network":       "outbound: {allow_networks: [localhost]}\n",
+		"no listener":         "internal_listen: nowhere\n",
+		"no network":          "auth: {allow_networks: [localhost]}\n",
+		"no key of an issuer": "auth: {issuers: [{issuer: https://a, audience: b, audiences: [c]}]}\n",
 		"half a version":      "worker: {build: x}\n",
 		"not yaml":            ":::\n- {",
 		"duration of nothing": "probe: {interval: soon}\n",
