@@ -952,7 +952,7 @@ type Command struct {
 	// Its working directory; / when empty.
 	WorkingDirectory string `protobuf:"bytes,4,opt,name=working_directory,json=workingDirectory,proto3" json:"working_directory,omitempty"`
 	// Its whole environment: variable and the reference that is resolved for it
-	// when it is started. Never a value.
+	// when it is started, or plain: and a text that is no secret. Never a secret.
 	Env map[string]string `protobuf:"bytes,5,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Whether it has the machine's network.
 	Network bool `protobuf:"varint,6,opt,name=network,proto3" json:"network,omitempty"`
