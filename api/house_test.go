@@ -32,11 +32,12 @@ const (
 
 // house is the API on a listener of its own, over a real database.
 type house struct {
-	url   string
-	db    *db.DB
-	flows *flows
-	logs  *lockedBuffer
-	api   *Handler
+	url    string
+	db     *db.DB
+	flows  *flows
+	logs   *lockedBuffer
+	api    *Handler
+	issuer *testIssuer
 }
 
 // lockedBuffer is a log that tests read while it is written.
@@ -90,11 +91,12 @@ func open(t *testing.T, with ...func(*Options)) *house {
 		}
 		tokens = append(tokens, Token{Token: tokenOf(tenant, executor), Tenant: tenant, Subject: "executor", Scopes: []registry.Scope{registry.ScopeInternal}})
 	}
-	auth, err := NewAuthenticator(AuthOptions{Tokens: tokens})
+	issuer := newTestIssuer(t)
+	auth, err := NewAuthenticator(AuthOptions{Tokens: tokens, Issuers: []Issuer{issuer.trusted()}, Client: issuer.server.Client(), Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{db: d, flows: &flows{db: d, ended: map[string]chan struct{}{}}, logs: &lockedBuffer{}}
+	h := &house{issuer: issuer, db: d, flows: &flows{db: d, ended: map[string]chan struct{}{}}, logs: &lockedBuffer{}}
 	o := Options{
 		DB: d, Workflows: h.flows, Auth: auth, Installation: registry.Installation{AllowNoneExceptions: true},
 		Log: slog.New(slog.NewJSONHandler(h.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),

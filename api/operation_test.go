@@ -252,7 +252,7 @@ func TestReadsWorkWithoutTheWorkflows(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &ready); err != nil {
 		t.Fatal(err)
 	}
-	if status != http.StatusOK || ready.Status != "ready" || len(ready.Checks) != 3 || !ready.Checks[0].OK || ready.Checks[2].OK || ready.Checks[2].Reason != "dependency_error" {
+	if status != http.StatusOK || ready.Status != "ready" || len(ready.Checks) != 4 || !ready.Checks[0].OK || ready.Checks[2].OK || ready.Checks[2].Reason != "dependency_error" {
 		t.Errorf("it is %d %s", status, body)
 	}
 	if strings.Contains(body, "temporal.internal") {
