@@ -136,7 +136,14 @@ type flows struct {
 	panics  bool
 	report  workflows.TestReport
 	allRuns int
-	lines   int // of the last approval
+	lines   int              // of the last approval
+	broken  map[string]error // what changes of single servers are answered with
+}
+
+func (f *flows) refuses(serverID string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.broken[serverID]
 }
 
 func (f *flows) ask(what string) error {
@@ -207,9 +214,27 @@ func (f *flows) SetEnabled(ctx context.Context, _ string, in workflows.SetEnable
 	if err := f.ask("set_enabled"); err != nil {
 		return registry.Server{}, err
 	}
+	if err := f.refuses(in.ServerID); err != nil {
+		return registry.Server{}, err
+	}
 	return f.apply(ctx, in.Tenant, db.Change{
 		ServerID: in.ServerID, Operation: in.Operation, Catalog: always,
-		Apply: func(r *registry.Record, _ time.Time) error { return r.SetEnabled(in.Tool, in.Enabled) },
+		Apply: func(r *registry.Record, _ time.Time) error {
+			if len(in.Tools) > 0 {
+				return r.SetAllEnabled(in.Tools, in.Enabled)
+			}
+			return r.SetEnabled(in.Tool, in.Enabled)
+		},
+	})
+}
+
+func (f *flows) RequireApproval(ctx context.Context, _ string, in workflows.RequireApprovalInput) (registry.Server, error) {
+	if err := f.ask("require_approval"); err != nil {
+		return registry.Server{}, err
+	}
+	return f.apply(ctx, in.Tenant, db.Change{
+		ServerID: in.ServerID, Operation: in.Operation, Catalog: always,
+		Apply: func(r *registry.Record, _ time.Time) error { return r.RequireApproval(in.Tools, in.Required) },
 	})
 }
 

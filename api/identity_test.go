@@ -45,8 +45,35 @@ var about = map[string]func(ref, toolID string) proto.Message{
 	doTools: func(ref, _ string) proto.Message {
 		return &pb.ListToolsRequest{Filter: `server="` + ref + `"`, ShowRetired: true}
 	},
-	doTool:    func(_, toolID string) proto.Message { return &pb.GetToolRequest{ToolId: toolID} },
-	doEnable:  func(_, toolID string) proto.Message { return &pb.SetToolEnabledRequest{ToolId: toolID, Enabled: true} },
+	doTool:   func(_, toolID string) proto.Message { return &pb.GetToolRequest{ToolId: toolID} },
+	doEnable: func(_, toolID string) proto.Message { return &pb.SetToolEnabledRequest{ToolId: toolID, Enabled: true} },
+	doFacets: func(ref, _ string) proto.Message {
+		return &pb.ListToolFacetsRequest{Filter: `server="` + ref + `"`, ShowRetired: true}
+	},
+	doSwitch: func(ref, _ string) proto.Message {
+		return &pb.SetToolsEnabledRequest{Filter: `server="` + ref + `"`, Enabled: true}
+	},
+	doRequire: func(_, toolID string) proto.Message {
+		return &pb.SetToolRequiresApprovalRequest{ToolId: toolID, RequiresApproval: true}
+	},
+	doDraft: func(_, toolID string) proto.Message {
+		return &pb.CreateToolDescriptorRequest{DescriptorId: toolID, Class: pb.SideEffectClass_SIDE_EFFECT_CLASS_READ}
+	},
+	doVersion:  func(_, toolID string) proto.Message { return &pb.GetToolDescriptorRequest{DescriptorId: toolID} },
+	doVersions: func(string, string) proto.Message { return &pb.ListToolDescriptorsRequest{Filter: "status = draft"} },
+	doPublish: func(_, toolID string) proto.Message {
+		return &pb.PublishToolDescriptorRequest{DescriptorId: toolID, Version: 1}
+	},
+	doOutdate: func(_, toolID string) proto.Message {
+		return &pb.DeprecateToolDescriptorRequest{DescriptorId: toolID, Version: 1}
+	},
+	doAssign: func(_, toolID string) proto.Message {
+		return &pb.CreateToolAssignmentRequest{Agent: "bot", ToolId: toolID}
+	},
+	doUnassign: func(string, string) proto.Message { return &pb.DeleteToolAssignmentRequest{AssignmentId: "asg_none"} },
+	doAssigned: func(_, toolID string) proto.Message {
+		return &pb.ListToolAssignmentsRequest{Filter: `tool_id="` + toolID + `"`}
+	},
 	doResolve: func(_, toolID string) proto.Message { return &pb.ResolveToolRequest{ToolId: toolID} },
 	doBatch:   func(_, toolID string) proto.Message { return &pb.BatchResolveToolsRequest{ToolIds: []string{toolID}} },
 	doOffer:   func(string, string) proto.Message { return &pb.ListCapabilitiesRequest{} },
@@ -182,7 +209,7 @@ func TestAnotherTenantsIsNotThere(t *testing.T) {
 			for face, send := range ways {
 				for mine, theirs := range map[string]registry.Server{alpha: tenants[beta], beta: tenants[alpha]} {
 					for by, ref := range map[string]string{"id": theirs.ServerID, "name": theirs.Name} {
-						if procedure == doRegister {
+						if procedure == doRegister || procedure == doDraft {
 							continue // below: what is theirs is free
 						}
 						ask := func(ref, tool string) string {
