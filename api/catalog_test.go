@@ -346,3 +346,27 @@ func TestAssignmentsDecideForWhomAToolResolves(t *testing.T) {
 		t.Errorf("a tool that is away: %v", a)
 	}
 }
+
+func TestRolesHoldInTheCatalog(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	h.active(t, alpha, "there", "x")
+	reads := []string{doFacets, doVersion, doVersions, doAssigned}
+	writes := []string{doSwitch, doRequire, doDraft, doPublish, doOutdate, doAssign, doUnassign}
+	for face, send := range ways {
+		for role, procedures := range map[registry.Role][]string{
+			registry.RoleObserver: writes, registry.RoleAuditor: writes, registry.RoleOperator: writes, executor: slices.Concat(reads, writes),
+		} {
+			for _, procedure := range procedures {
+				if o := send(t, h, tokenOf(alpha, role), procedure, about[procedure]("there", "there.x"), nil); o.reason != "permission_denied" {
+					t.Errorf("%s as %s by %s comes to %+v", procedure, role, face, o)
+				}
+			}
+		}
+		for _, procedure := range reads {
+			if o := send(t, h, tokenOf(alpha, registry.RoleObserver), procedure, about[procedure]("there", "there.x"), nil); o.answer == nil {
+				t.Errorf("%s by %s comes to %+v", procedure, face, o)
+			}
+		}
+	}
+}
