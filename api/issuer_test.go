@@ -490,8 +490,10 @@ func TestKeysThatDoNotCount(t *testing.T) {
 	encryption.Use = "enc"
 	set := []any{
 		"nothing",
-		map[string]any{"kty": "NEW", "kid": "x"}, map[string]any{"kty": "oct", "k": "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0", "kid": "oct"},
-		jose.JSONWebKey{Key: &weak.PublicKey, KeyID: "weak"}, encryption.Public(), good.Public(), newKey(t, "private"),
+		map[string]any{"kty": "NEW", "kid": "x"},
+		map[string]any{"kty": "oct", "k": "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0", "kid": "oct"},
+		jose.JSONWebKey{Key: &weak.PublicKey, KeyID: "weak"},
+		encryption.Public(), good.Public(), newKey(t, "private"),
 		jose.JSONWebKey{Key: good.Public().Key, KeyID: "hs", Algorithm: "HS256"},
 	}
 	body, err := json.Marshal(map[string]any{"keys": set})
