@@ -40,6 +40,17 @@ const (
 	doTools    = registryv1connect.ToolCatalogServiceListToolsProcedure
 	doTool     = registryv1connect.ToolCatalogServiceGetToolProcedure
 	doEnable   = registryv1connect.ToolCatalogServiceSetToolEnabledProcedure
+	doFacets   = registryv1connect.ToolCatalogServiceListToolFacetsProcedure
+	doSwitch   = registryv1connect.ToolCatalogServiceSetToolsEnabledProcedure
+	doRequire  = registryv1connect.ToolCatalogServiceSetToolRequiresApprovalProcedure
+	doDraft    = registryv1connect.ToolCatalogServiceCreateToolDescriptorProcedure
+	doVersion  = registryv1connect.ToolCatalogServiceGetToolDescriptorProcedure
+	doVersions = registryv1connect.ToolCatalogServiceListToolDescriptorsProcedure
+	doPublish  = registryv1connect.ToolCatalogServicePublishToolDescriptorProcedure
+	doOutdate  = registryv1connect.ToolCatalogServiceDeprecateToolDescriptorProcedure
+	doAssign   = registryv1connect.ToolCatalogServiceCreateToolAssignmentProcedure
+	doUnassign = registryv1connect.ToolCatalogServiceDeleteToolAssignmentProcedure
+	doAssigned = registryv1connect.ToolCatalogServiceListToolAssignmentsProcedure
 	doResolve  = registryv1connect.McpRegistryServiceResolveToolProcedure
 	doBatch    = registryv1connect.McpRegistryServiceBatchResolveToolsProcedure
 	doOffer    = registryv1connect.McpRegistryServiceListCapabilitiesProcedure

@@ -17,11 +17,12 @@ const (
 	ConnectionTestWorkflow = "ConnectionTest"
 	ProbeSweepWorkflow     = "ProbeSweep"
 
-	UpdateRegister   = "register"
-	UpdateEdit       = "edit"
-	UpdateDiscover   = "discover"
-	UpdateSetEnabled = "set_enabled"
-	UpdateRetire     = "retire"
+	UpdateRegister        = "register"
+	UpdateEdit            = "edit"
+	UpdateDiscover        = "discover"
+	UpdateSetEnabled      = "set_enabled"
+	UpdateRequireApproval = "set_requires_approval"
+	UpdateRetire          = "retire"
 
 	// Decisions, as updates and as signals with the same payload.
 	DecisionApprove       = "approve"

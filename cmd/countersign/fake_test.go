@@ -183,7 +183,7 @@ func (f *fakeAPI) RegisterMcpServer(ctx context.Context, r *registryv1.RegisterM
 		s.CommandRef, s.TargetDigest, s.Discovery = r.GetCommandRef(), "sha256:target-of-"+r.GetCommandRef(), nil
 		s.Command = &registryv1.Command{
 			Ref: r.GetCommandRef(), Argv: []string{"/usr/bin/node", "/opt/files.js", "--root", "/srv/a b\x1b[2J", strings.Repeat("x", 300)},
-			WorkingDirectory: "/srv", Env: map[string]string{"API_KEY": "env:FILES_KEY"}, Sandbox: "bubblewrap",
+			WorkingDirectory: "/srv", Env: map[string]string{"API_KEY": "env:FILES_KEY", "LOG_LEVEL": "plain:warn"}, Sandbox: "bubblewrap",
 		}
 		if r.GetCommandRef() == "open" {
 			s.Command.Sandbox = "none"
