@@ -41,6 +41,7 @@ somebody countersigned it, and what changes after that is no longer callable.`,
 	others := []*cobra.Command{
 		newServeCommand(),
 		newMigrateCommand(),
+		newCaptureCommand(c), newDiffCommand(c),
 		newVersionCommand(c),
 		exitCodesTopic(),
 	}
