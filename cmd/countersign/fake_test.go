@@ -36,15 +36,17 @@ type fakeAPI struct {
 	registryv1connect.UnimplementedToolCatalogServiceHandler
 	registryv1connect.UnimplementedMcpRegistryServiceHandler
 
-	mu       sync.Mutex
-	servers  []*registryv1.McpServer
-	offers   map[string]*registryv1.GetMcpCapabilitiesResponse // by server id
-	reports  map[string]*registryv1.CapabilityReport           // by server id
-	keys     map[string]string                                 // server id by idempotency key
-	calls    []string
-	refusals []error               // of the next calls
-	later    map[string][]lateTurn // by server name
-	hangs    bool
+	mu          sync.Mutex
+	servers     []*registryv1.McpServer
+	offers      map[string]*registryv1.GetMcpCapabilitiesResponse // by server id
+	reports     map[string]*registryv1.CapabilityReport           // by server id
+	keys        map[string]string                                 // server id by idempotency key
+	descriptors []*registryv1.ToolDescriptor
+	assignments []*registryv1.ToolAssignment
+	calls       []string
+	refusals    []error               // of the next calls
+	later       map[string][]lateTurn // by server name
+	hangs       bool
 }
 
 // lateTurn is a change of a server that becomes visible after some looks.
@@ -449,7 +451,7 @@ func (f *fakeAPI) findTool(id string) (*registryv1.Tool, error) {
 }
 
 func (f *fakeAPI) ListTools(_ context.Context, r *registryv1.ListToolsRequest) (*registryv1.ListToolsResponse, error) {
-	all := f.tools()
+	all := f.chosen(r.GetFilter(), r.GetSearch(), nil)
 	if strings.Contains(r.GetFilter(), "nobody") {
 		all = nil
 	}
@@ -483,7 +485,7 @@ func (f *fakeAPI) resolve(id string) *registryv1.ResolveToolResponse {
 	if err != nil {
 		return &registryv1.ResolveToolResponse{ToolId: id, Reason: "tool_not_found", Message: "the tenant has no tool of this id"}
 	}
-	out := &registryv1.ResolveToolResponse{ToolId: id, Callable: t.GetCallable(), Reason: t.GetDenialReason()}
+	out := &registryv1.ResolveToolResponse{ToolId: id, Callable: t.GetCallable(), Reason: t.GetDenialReason(), RequiresApproval: t.GetRequiresApproval()}
 	s, _ := f.find(t.GetServerId())
 	out.Health = s.GetHealth()
 	if !out.GetCallable() {

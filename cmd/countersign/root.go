@@ -31,6 +31,8 @@ somebody countersigned it, and what changes after that is no longer callable.`,
 	client := []*cobra.Command{
 		newServerCommand(c),
 		newToolsCommand(c),
+		newDescriptorsCommand(c),
+		newAssignmentsCommand(c),
 		newConfigCommand(c),
 	}
 	for _, command := range client {
