@@ -158,8 +158,9 @@ type Diff struct {
 
 // Compare gives the difference of two snapshots. Digests decide which of
 // contract, text and behaviour moved, so a diff and a binding never disagree;
-// a moved digest always has a change that says why. The result depends on the
-// snapshots only, and the cost grows with their size.
+// a moved digest always has a change that says why. Items whose digests moved
+// need their Raw for that. The result depends on the snapshots only, and the cost
+// grows with their size.
 func Compare(from, to *Snapshot) Diff {
 	d := Diff{
 		From: from.Digest, To: to.Digest,

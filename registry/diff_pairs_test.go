@@ -33,7 +33,9 @@ var pairs = []struct {
 	{"context7", "context7-http", registry.DiffCounts{Unchanged: 2}, registry.SeverityNone, "", ""},
 	{"playwright@0.0.76", "playwright", registry.DiffCounts{Added: 2, Changed: 8, Unchanged: 15, Contract: 1, Text: 8}, registry.SeverityBreaking, "browser_take_screenshot", ""},
 	{
-		"everything@0.6.2", "everything@2026.1.26", registry.DiffCounts{Added: 12, Removed: 4, Renamed: 3, Changed: 1, Text: 1}, registry.SeverityBreaking, "",
+		"everything@0.6.2", "everything@2026.1.26",
+		registry.DiffCounts{Added: 12, Removed: 4, Renamed: 3, Changed: 1, Text: 1},
+		registry.SeverityBreaking, "",
 		"longRunningOperation trigger-long-running-operation, getTinyImage get-tiny-image, add get-sum",
 	},
 }
