@@ -36,12 +36,16 @@ said to a file that "countersign diff" reads. No API is asked and nothing is
 registered.
 
 A URL on this machine (loopback) or in public is reached at once; a network in
-between has to be allowed by --allow-network. A command is started in a sandbox
-(bubblewrap) that sees the machine's files, read-only, and no network but with
---network. It gets no environment but the variables that --env names; values of
-those that are not plainly harmless are masked in the file.`,
+between has to be allowed by --allow-network.
+
+A command is started in a sandbox (bubblewrap) that sees the machine's files,
+read-only and without /tmp, and no network but with --network. It gets no
+environment but the variables that --env names; values of those that are not
+plainly harmless are masked in what the server says. Programs that install
+others, such as npx, have to write, and need --sandbox none.`,
 		Example: `  countersign capture https://mcp.example.com/mcp -o now.json
-  countersign capture --env PATH --env HOME --network -- npx -y @modelcontextprotocol/server-everything >now.json`,
+  countersign capture --env PATH -o now.json -- node server.js
+  countersign capture --sandbox none --env PATH --env HOME -o now.json -- npx -y @modelcontextprotocol/server-everything`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch dash := cmd.ArgsLenAtDash(); {
 			case dash > 0:
@@ -143,6 +147,9 @@ func (c *cli) command(args []string, f *captureFlags) (mcpclient.Command, error)
 	dir, err := os.Getwd()
 	if err != nil {
 		return mcpclient.Command{}, err
+	}
+	if sandbox == registry.SandboxBubblewrap && (dir == "/tmp" || strings.HasPrefix(dir, "/tmp/")) {
+		dir = "" // the sandbox has an empty /tmp of its own
 	}
 	command := mcpclient.Command{
 		Argv: append([]string{program}, args[1:]...), Dir: dir, Sandbox: sandbox, Network: f.network, Start: f.timeout,
