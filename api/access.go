@@ -41,6 +41,7 @@ var access = map[string]rule{
 	registryv1connect.McpServerServiceRejectMcpServerProcedure:         {scope: registry.ScopeAdmin, roles: maintainers, decision: registry.VerbReject},
 	registryv1connect.McpServerServiceRequestReviewProcedure:           {scope: registry.ScopeAdmin, roles: maintainers, decision: registry.VerbRequestReview},
 	registryv1connect.McpServerServiceRetireMcpServerProcedure:         {scope: registry.ScopeAdmin, roles: maintainers, decision: verbRetire},
+	registryv1connect.McpServerServiceQuarantineMcpServerProcedure:     {scope: registry.ScopeAdmin, roles: operators, decision: registry.VerbQuarantine},
 	registryv1connect.McpServerServiceApproveLaunchProcedure:           {scope: registry.ScopeAdmin, roles: []registry.Role{registry.RolePlatformAdmin}, decision: registry.VerbApproveLaunch},
 	registryv1connect.McpServerServiceListMcpServerRunsProcedure:       {scope: registry.ScopeRead, roles: readers},
 

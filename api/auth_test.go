@@ -164,7 +164,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 	t.Parallel()
 	read := []string{"GetMcpServer", "ListMcpServers", "GetMcpCapabilities", "GetCapabilityReport", "ListMcpServerRuns", "ListTools", "GetTool"}
 	read = append(read, "ListToolFacets", "GetToolDescriptor", "ListToolDescriptors", "ListToolAssignments")
-	operate := []string{"DiscoverMcpCapabilities", "TestMcpServer"}
+	operate := []string{"DiscoverMcpCapabilities", "TestMcpServer", "QuarantineMcpServer"}
 	maintain := []string{
 		"RegisterMcpServer", "UpdateMcpServer", "ActivateMcpServer", "RejectMcpServer", "RequestReview", "RetireMcpServer", "SetToolEnabled",
 		"SetToolsEnabled", "SetToolRequiresApproval", "CreateToolDescriptor", "PublishToolDescriptor", "DeprecateToolDescriptor",

@@ -39,6 +39,9 @@ var about = map[string]func(ref, toolID string) proto.Message{
 		return &pb.RejectMcpServerRequest{ServerId: ref, Digest: "d", Comment: "no"}
 	},
 	doReview: func(ref, _ string) proto.Message { return &pb.RequestReviewRequest{ServerId: ref} },
+	doIsolate: func(ref, _ string) proto.Message {
+		return &pb.QuarantineMcpServerRequest{ServerId: ref, Comment: "looks wrong"}
+	},
 	doLaunch: func(ref, _ string) proto.Message { return &pb.ApproveLaunchRequest{ServerId: ref, Digest: "d"} },
 	doRetire: func(ref, _ string) proto.Message { return &pb.RetireMcpServerRequest{ServerId: ref} },
 	doRuns:   func(ref, _ string) proto.Message { return &pb.ListMcpServerRunsRequest{ServerId: ref} },

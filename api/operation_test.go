@@ -236,7 +236,7 @@ func TestReadsWorkWithoutTheWorkflows(t *testing.T) {
 	})
 	s := h.active(t, alpha, "there", "x")
 	h.flows.refuse = registry.Errorf(registry.ReasonDependency, "the workflow engine does not answer")
-	needs := []string{doRegister, doUpdate, doDiscover, doTest, doActivate, doReject, doReview, doLaunch, doRetire, doRuns, doEnable, doRequire}
+	needs := []string{doRegister, doUpdate, doDiscover, doTest, doActivate, doReject, doReview, doLaunch, doIsolate, doRetire, doRuns, doEnable, doRequire}
 	order := []string{doDraft, doPublish, doOutdate} // of one id, in the life of a version
 	for _, procedure := range append(order, slices.DeleteFunc(sorted(about), func(p string) bool { return slices.Contains(order, p) })...) {
 		request := about[procedure]

@@ -34,6 +34,7 @@ const (
 	doActivate = registryv1connect.McpServerServiceActivateMcpServerProcedure
 	doReject   = registryv1connect.McpServerServiceRejectMcpServerProcedure
 	doReview   = registryv1connect.McpServerServiceRequestReviewProcedure
+	doIsolate  = registryv1connect.McpServerServiceQuarantineMcpServerProcedure
 	doLaunch   = registryv1connect.McpServerServiceApproveLaunchProcedure
 	doRetire   = registryv1connect.McpServerServiceRetireMcpServerProcedure
 	doRuns     = registryv1connect.McpServerServiceListMcpServerRunsProcedure

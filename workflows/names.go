@@ -30,6 +30,7 @@ const (
 	DecisionRequestReview = "request_review"
 	DecisionWithdraw      = "withdraw"
 	DecisionApproveLaunch = "approve_launch"
+	DecisionQuarantine    = "quarantine"
 
 	SignalProbe = "probe_outcome"
 
@@ -41,7 +42,7 @@ const (
 )
 
 // decisions lists the decisions that come as updates and as signals.
-var decisions = []string{DecisionApprove, DecisionReject, DecisionRequestReview, DecisionWithdraw, DecisionApproveLaunch}
+var decisions = []string{DecisionApprove, DecisionReject, DecisionRequestReview, DecisionWithdraw, DecisionApproveLaunch, DecisionQuarantine}
 
 // Search attributes, to be registered in the namespace.
 var (

@@ -201,6 +201,16 @@ func (f *fakeAPI) RegisterMcpServer(ctx context.Context, r *registryv1.RegisterM
 	return &registryv1.RegisterMcpServerResponse{Server: s}, nil
 }
 
+func (f *fakeAPI) QuarantineMcpServer(_ context.Context, r *registryv1.QuarantineMcpServerRequest) (*registryv1.QuarantineMcpServerResponse, error) {
+	s, err := f.find(r.GetServerId())
+	if err != nil {
+		return nil, err
+	}
+	s.State, s.Causes = stateDegraded, []string{"quarantined"}
+	s.Review = &registryv1.Review{Status: reviewPending, Digest: "sha256:review"}
+	return &registryv1.QuarantineMcpServerResponse{Server: s}, nil
+}
+
 func (f *fakeAPI) ApproveLaunch(_ context.Context, r *registryv1.ApproveLaunchRequest) (*registryv1.ApproveLaunchResponse, error) {
 	s, err := f.find(r.GetServerId())
 	if err != nil {
