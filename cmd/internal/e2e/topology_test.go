@@ -357,7 +357,7 @@ func TestServeRefuses(t *testing.T) {
 	}{
 		{
 			name: "without anybody who may call", env: []string{"COUNTERSIGN_DATABASE_URL=" + database},
-			says: []string{"error: serve needs to know who may call", "next: set auth.tokens_file"},
+			says: []string{"error: serve needs to know who may call", "next: set auth.issuers, or auth.tokens_file"},
 		},
 		{
 			name: "without a database", env: []string{tokens},
