@@ -58,10 +58,42 @@ func (c *cli) connection() (connection, error) {
 		return connection{}, err
 	}
 	out.token, out.tokenFrom, err = c.findToken(saved, named, fromContext)
+	if err == nil && out.token == "" && c.context == "" {
+		// Who signed in at a server is signed in there, however it is named.
+		saved, err = c.signedInAt(out.server)
+		out.token, out.tokenFrom = saved.Token, "context "+saved.Name
+	}
 	if saved.Login != nil && out.tokenFrom == "context "+saved.Name {
 		out.signedIn = saved.Name
 	}
 	return out, err
+}
+
+// signedInAt gives the context by which somebody is signed in at a server: the
+// current one if it is that server's, else the only one of the server; an empty
+// one when there is none. Who signed out of the current one is not somebody
+// else from then on.
+func (c *cli) signedInAt(server string) (savedContext, error) {
+	f, err := c.loadContexts()
+	if err != nil {
+		return savedContext{}, err
+	}
+	var found []savedContext
+	for _, s := range f.Contexts {
+		switch {
+		case strings.TrimRight(s.Server, "/") != server:
+		case s.Name == f.Current && s.Login == nil:
+			return savedContext{}, nil
+		case s.Name == f.Current:
+			return s, nil
+		case s.Login != nil:
+			found = append(found, s)
+		}
+	}
+	if len(found) != 1 {
+		return savedContext{}, nil
+	}
+	return found[0], nil
 }
 
 // savedContext gives the context that counts, which is empty when there is

@@ -137,7 +137,9 @@ func (d *dev) serviceToken(t *testing.T, service string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var kept struct{ Secrets map[string]string }
+	var kept struct {
+		Secrets map[string]string `json:"secrets"`
+	}
 	if err := json.Unmarshal(raw, &kept); err != nil {
 		t.Fatal(err)
 	}
