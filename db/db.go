@@ -70,7 +70,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	switch scheme {
 	case "sqlite":
 		if o.SystemURL != "" || o.MigrateURL != "" {
-			return nil, registry.Errorf(registry.ReasonInvalidArgument, "SQLite has no logins, so that there is one database URL only")
+			return nil, registry.Errorf(registry.ReasonInvalidArgument, "a database of sqlite: has no logins, so that it has one URL only")
 		}
 		d, err = openSQLite(ctx, o)
 	case "postgres", "postgresql":

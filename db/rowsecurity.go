@@ -94,11 +94,11 @@ func (d *DB) secure(ctx context.Context) error {
 		if err := d.takeTurn(ctx, tx); err != nil {
 			return err
 		}
-		for role, login := range map[string]string{d.roles.app: d.logins.app, d.roles.system: d.logins.system} {
-			if login == d.logins.owner {
-				login = "" // ourselves, whatever the database calls us
+		for _, part := range []struct{ role, login string }{{d.roles.app, d.logins.app}, {d.roles.system, d.logins.system}} {
+			if part.login == d.logins.owner {
+				part.login = "" // ourselves, whatever the database calls us
 			}
-			if err := makeRole(ctx, tx, role, login); err != nil {
+			if err := makeRole(ctx, tx, part.role, part.login); err != nil {
 				return err
 			}
 		}

@@ -172,7 +172,7 @@ func askScoped[T any](ctx context.Context, d *DB, who scope, query string, args 
 	const set = "SELECT set_config('role', $1, true), set_config('" + tenantSetting + "', $2, true)"
 	var out []T
 	ask := func(c any) error {
-		conn := c.(*scopedConn).Conn.Conn() //nolint:forcetypeassert // what the connector makes
+		conn := c.(*scopedConn).Conn.Conn() //nolint:errcheck,forcetypeassert // what the connector makes
 		batch := &pgx.Batch{}
 		batch.Queue(set, d.roles.of(who), who.tenant)
 		batch.Queue(query, args...)
