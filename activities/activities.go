@@ -32,7 +32,10 @@ type Activities struct {
 	// ProbeConcurrency bounds the servers that one batch meets at a time; 16
 	// when 0.
 	ProbeConcurrency int
-	Log              *slog.Logger // one line per event of the domain
+	// KeepSnapshots is how long a snapshot is kept that no discovery sees any more
+	// and nothing refers to; 0 keeps all for ever.
+	KeepSnapshots time.Duration
+	Log           *slog.Logger // one line per event of the domain
 }
 
 // beating heartbeats until the returned function is called, so that a dead

@@ -106,11 +106,32 @@ func (a *Activities) Edit(ctx context.Context, in EditInput) (ServerOutput, erro
 // SetEnabled sets an administrator's switch (R62).
 func (a *Activities) SetEnabled(ctx context.Context, in SetEnabledInput) (ServerOutput, error) {
 	in.Operation.Name = "set_enabled"
-	return a.apply(ctx, in.Tenant, "switched "+in.Tool+" "+onOff(in.Enabled), db.Change{
+	if len(in.Tools) == 0 {
+		in.Tools = []string{in.Tool}
+	}
+	return a.apply(ctx, in.Tenant, "switched "+toolsOf(in.Tools)+" "+onOff(in.Enabled), db.Change{
 		ServerID: in.ServerID, Operation: in.Operation,
 		Catalog: func(*registry.Server) bool { return true },
-		Apply:   func(r *registry.Record, _ time.Time) error { return r.SetEnabled(in.Tool, in.Enabled) },
+		Apply:   func(r *registry.Record, _ time.Time) error { return r.SetAllEnabled(in.Tools, in.Enabled) },
 	})
+}
+
+// RequireApproval says whether each call of tools needs a person's approval
+// first (R66).
+func (a *Activities) RequireApproval(ctx context.Context, in RequireApprovalInput) (ServerOutput, error) {
+	in.Operation.Name = "set_requires_approval"
+	return a.apply(ctx, in.Tenant, "approval of each call of "+toolsOf(in.Tools)+" "+onOff(in.Required), db.Change{
+		ServerID: in.ServerID, Operation: in.Operation,
+		Catalog: func(*registry.Server) bool { return true },
+		Apply:   func(r *registry.Record, _ time.Time) error { return r.RequireApproval(in.Tools, in.Required) },
+	})
+}
+
+func toolsOf(names []string) string {
+	if len(names) == 1 {
+		return names[0]
+	}
+	return strconv.Itoa(len(names)) + " tools"
 }
 
 func onOff(on bool) string {

@@ -46,13 +46,24 @@ type EditInput struct {
 	Edit      registry.Edit      `json:"edit"`
 }
 
-// SetEnabledInput switches one tool.
+// SetEnabledInput switches one tool, or many at once.
 type SetEnabledInput struct {
 	Tenant    string             `json:"tenant"`
 	ServerID  string             `json:"serverId"`
 	Operation registry.Operation `json:"operation"`
-	Tool      string             `json:"tool"` // its name at the server
+	Tool      string             `json:"tool"`            // its name at the server
+	Tools     []string           `json:"tools,omitempty"` // instead of one, all of these
 	Enabled   bool               `json:"enabled"`
+}
+
+// RequireApprovalInput says whether each call of tools needs a person's
+// approval first.
+type RequireApprovalInput struct {
+	Tenant    string             `json:"tenant"`
+	ServerID  string             `json:"serverId"`
+	Operation registry.Operation `json:"operation"`
+	Tools     []string           `json:"tools"` // their names at the server
+	Required  bool               `json:"required"`
 }
 
 // RetireInput ends a server.
@@ -176,4 +187,13 @@ type ProbeBatchOutput struct {
 type ProbeSignal struct {
 	Name  string         `json:"name"` // the server's
 	Probe registry.Probe `json:"probe"`
+}
+
+// PruneInput asks for a round of retention.
+type PruneInput struct{}
+
+// PruneOutput is what it removed.
+type PruneOutput struct {
+	Snapshots   int `json:"snapshots"`
+	Definitions int `json:"definitions"`
 }

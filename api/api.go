@@ -54,6 +54,7 @@ type Changes interface {
 	Decide(ctx context.Context, name string, in workflows.DecideInput) (registry.Server, error)
 	Edit(ctx context.Context, name string, in workflows.EditInput) (registry.Server, error)
 	SetEnabled(ctx context.Context, name string, in workflows.SetEnabledInput) (registry.Server, error)
+	RequireApproval(ctx context.Context, name string, in workflows.RequireApprovalInput) (registry.Server, error)
 	Retire(ctx context.Context, name string, in workflows.RetireInput) (registry.Server, error)
 	Discover(ctx context.Context, name string, in workflows.BeginDiscoveryInput) (workflows.StartedDiscovery, error)
 	Await(ctx context.Context, d workflows.StartedDiscovery) error

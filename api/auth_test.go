@@ -163,9 +163,12 @@ func TestEveryRPCHasARule(t *testing.T) {
 func TestWhoMayCallWhat(t *testing.T) {
 	t.Parallel()
 	read := []string{"GetMcpServer", "ListMcpServers", "GetMcpCapabilities", "GetCapabilityReport", "ListMcpServerRuns", "ListTools", "GetTool"}
-	operate := []string{"DiscoverMcpCapabilities", "TestMcpServer"}
+	read = append(read, "ListToolFacets", "GetToolDescriptor", "ListToolDescriptors", "ListToolAssignments")
+	operate := []string{"DiscoverMcpCapabilities", "TestMcpServer", "QuarantineMcpServer"}
 	maintain := []string{
 		"RegisterMcpServer", "UpdateMcpServer", "ActivateMcpServer", "RejectMcpServer", "RequestReview", "RetireMcpServer", "SetToolEnabled",
+		"SetToolsEnabled", "SetToolRequiresApproval", "CreateToolDescriptor", "PublishToolDescriptor", "DeprecateToolDescriptor",
+		"CreateToolAssignment", "DeleteToolAssignment",
 	}
 	launch := []string{"ApproveLaunch"}
 	resolve := []string{"ResolveTool", "BatchResolveTools", "ListCapabilities"}

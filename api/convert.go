@@ -72,6 +72,11 @@ var (
 		registry.BlockedByTool:    pb.CapabilityBlocker_CAPABILITY_BLOCKER_TOOL,
 		registry.BlockedByArg:     pb.CapabilityBlocker_CAPABILITY_BLOCKER_ARGUMENT,
 	}
+	descriptorStatuses = map[registry.DescriptorStatus]pb.ToolDescriptorStatus{
+		registry.DescriptorDraft:      pb.ToolDescriptorStatus_TOOL_DESCRIPTOR_STATUS_DRAFT,
+		registry.DescriptorPublished:  pb.ToolDescriptorStatus_TOOL_DESCRIPTOR_STATUS_PUBLISHED,
+		registry.DescriptorDeprecated: pb.ToolDescriptorStatus_TOOL_DESCRIPTOR_STATUS_DEPRECATED,
+	}
 	discoveries = map[registry.DiscoveryStatus]pb.DiscoveryStatus{
 		registry.DiscoveryNever:     pb.DiscoveryStatus_DISCOVERY_STATUS_NEVER,
 		registry.DiscoveryRunning:   pb.DiscoveryStatus_DISCOVERY_STATUS_RUNNING,
@@ -192,6 +197,7 @@ func toolOut(v *db.ToolView, definition []byte) *pb.Tool {
 		Description: text(t.Description), Enabled: t.Enabled, Available: t.Available, Callable: v.Denial == nil,
 		QuarantineReason: string(t.Verdict), QuarantineDetail: text(t.Detail), Digests: digestsOut(t.Digests),
 		DefinitionJson: text(definition), FirstSeenTime: moment(t.FirstSeenAt), LastSeenTime: moment(t.LastSeenAt),
+		RequiresApproval: t.RequiresApproval,
 	}
 	if t.Available { // R51
 		out.LastSeenTime = moment(v.Server.Discovery.SucceededAt)
@@ -218,6 +224,7 @@ func resourceOut(item registry.Item, b *registry.ResourceBinding, full bool) *pb
 	}
 	if b != nil {
 		out.Bound, out.SourceId, out.Classification, out.Scope = b.Bound, b.SourceID, b.Classification, b.Scope
+		out.UnboundReason = string(b.UnboundBy)
 	}
 	return out
 }
@@ -232,6 +239,7 @@ func promptOut(item registry.Item, b *registry.PromptBinding, full bool) *pb.Pro
 	}
 	if b != nil {
 		out.Bound, out.SkillId, out.WorkflowStepRef = b.Bound, b.SkillID, b.WorkflowStepRef
+		out.UnboundReason = string(b.UnboundBy)
 	}
 	return out
 }
@@ -306,6 +314,7 @@ func resolutionOut(toolID string, v *db.ToolView, denial *registry.Denial) *pb.R
 		return out
 	}
 	out.Health = healthOut(registry.HealthOf(&v.Server, v.LastProbe))
+	out.RequiresApproval = v.Tool.RequiresApproval
 	// A degraded server is on its way back, and its callers may prepare (C20).
 	// Of all others nobody learns how to pass by us.
 	if v.Binding == nil || denial != nil && denial.Reason != registry.ReasonServerDegraded {
@@ -318,6 +327,37 @@ func resolutionOut(toolID string, v *db.ToolView, denial *registry.Denial) *pb.R
 		EndpointRef: s.EndpointRef, ToolName: text(v.Tool.ExternalID), DeclaredClass: classes[b.DeclaredClass], SchemaHash: b.SchemaHash,
 		DescriptorId: b.ToolID, DescriptorVersion: b.ToolVersion, GovernancePolicyRef: s.GovernancePolicyRef, CommandRef: s.CommandRef,
 		TargetDigest: b.Target,
+	}
+	return out
+}
+
+func facetOut(f *db.Facet) *pb.ToolFacet {
+	out := &pb.ToolFacet{Field: f.Field, OtherValues: count(f.Others)}
+	for _, v := range f.Values {
+		out.Values = append(out.Values, &pb.ToolFacetValue{Value: text(v.Value), Count: count(v.Count)})
+	}
+	return out
+}
+
+func descriptorOut(v *db.DescriptorView) *pb.ToolDescriptor {
+	return &pb.ToolDescriptor{
+		DescriptorId: v.DescriptorID, Version: v.Version, Class: classes[v.Class], Description: text(v.Description),
+		Status: descriptorStatuses[v.Status], Health: healthOut(v.Health), Active: v.Active, Tools: count(v.Tools), ServerId: v.ServerID,
+		SchemaHash: v.SchemaHash, CreateTime: moment(v.CreatedAt), CreatedBy: v.CreatedBy, PublishTime: moment(v.PublishedAt),
+		PublishedBy: v.PublishedBy, DeprecateTime: moment(v.DeprecatedAt), DeprecatedBy: v.DeprecatedBy,
+	}
+}
+
+func assignmentOut(v *db.AssignmentView) *pb.ToolAssignment {
+	out := &pb.ToolAssignment{
+		AssignmentId: v.AssignmentID, Agent: v.Agent, ToolId: text(v.ToolID), Workspace: v.Workspace, CreateTime: moment(v.CreatedAt),
+		CreatedBy: v.CreatedBy, DenialReason: string(registry.ReasonToolNotFound),
+	}
+	if v.Tool != nil {
+		out.Available, out.Callable, out.DenialReason = v.Tool.Tool.Available, v.Tool.Denial == nil, ""
+		if v.Tool.Denial != nil {
+			out.DenialReason = string(v.Tool.Denial.Reason)
+		}
 	}
 	return out
 }

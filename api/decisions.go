@@ -34,6 +34,12 @@ func (s servers) ApproveLaunch(ctx context.Context, req *pb.ApproveLaunchRequest
 	return &pb.ApproveLaunchResponse{Server: server}, err
 }
 
+// QuarantineMcpServer implements McpServerService.
+func (s servers) QuarantineMcpServer(ctx context.Context, req *pb.QuarantineMcpServerRequest) (*pb.QuarantineMcpServerResponse, error) {
+	server, err := s.decide(ctx, req.GetServerId(), rulingIn(registry.VerbQuarantine, req))
+	return &pb.QuarantineMcpServerResponse{Server: server}, err
+}
+
 // RequestReview implements McpServerService.
 func (s servers) RequestReview(ctx context.Context, req *pb.RequestReviewRequest) (*pb.RequestReviewResponse, error) {
 	server, err := s.decide(ctx, req.GetServerId(), rulingIn(registry.VerbRequestReview, req))

@@ -32,11 +32,12 @@ const (
 
 // house is the API on a listener of its own, over a real database.
 type house struct {
-	url   string
-	db    *db.DB
-	flows *flows
-	logs  *lockedBuffer
-	api   *Handler
+	url    string
+	db     *db.DB
+	flows  *flows
+	logs   *lockedBuffer
+	api    *Handler
+	issuer *testIssuer
 }
 
 // lockedBuffer is a log that tests read while it is written.
@@ -90,11 +91,12 @@ func open(t *testing.T, with ...func(*Options)) *house {
 		}
 		tokens = append(tokens, Token{Token: tokenOf(tenant, executor), Tenant: tenant, Subject: "executor", Scopes: []registry.Scope{registry.ScopeInternal}})
 	}
-	auth, err := NewAuthenticator(AuthOptions{Tokens: tokens})
+	issuer := newTestIssuer(t)
+	auth, err := NewAuthenticator(AuthOptions{Tokens: tokens, Issuers: []Issuer{issuer.trusted()}, Client: issuer.server.Client(), Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{db: d, flows: &flows{db: d, ended: map[string]chan struct{}{}}, logs: &lockedBuffer{}}
+	h := &house{issuer: issuer, db: d, flows: &flows{db: d, ended: map[string]chan struct{}{}}, logs: &lockedBuffer{}}
 	o := Options{
 		DB: d, Workflows: h.flows, Auth: auth, Installation: registry.Installation{AllowNoneExceptions: true},
 		Log: slog.New(slog.NewJSONHandler(h.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -134,7 +136,14 @@ type flows struct {
 	panics  bool
 	report  workflows.TestReport
 	allRuns int
-	lines   int // of the last approval
+	lines   int              // of the last approval
+	broken  map[string]error // what changes of single servers are answered with
+}
+
+func (f *flows) refuses(serverID string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.broken[serverID]
 }
 
 func (f *flows) ask(what string) error {
@@ -205,9 +214,27 @@ func (f *flows) SetEnabled(ctx context.Context, _ string, in workflows.SetEnable
 	if err := f.ask("set_enabled"); err != nil {
 		return registry.Server{}, err
 	}
+	if err := f.refuses(in.ServerID); err != nil {
+		return registry.Server{}, err
+	}
 	return f.apply(ctx, in.Tenant, db.Change{
 		ServerID: in.ServerID, Operation: in.Operation, Catalog: always,
-		Apply: func(r *registry.Record, _ time.Time) error { return r.SetEnabled(in.Tool, in.Enabled) },
+		Apply: func(r *registry.Record, _ time.Time) error {
+			if len(in.Tools) > 0 {
+				return r.SetAllEnabled(in.Tools, in.Enabled)
+			}
+			return r.SetEnabled(in.Tool, in.Enabled)
+		},
+	})
+}
+
+func (f *flows) RequireApproval(ctx context.Context, _ string, in workflows.RequireApprovalInput) (registry.Server, error) {
+	if err := f.ask("require_approval"); err != nil {
+		return registry.Server{}, err
+	}
+	return f.apply(ctx, in.Tenant, db.Change{
+		ServerID: in.ServerID, Operation: in.Operation, Catalog: always,
+		Apply: func(r *registry.Record, _ time.Time) error { return r.RequireApproval(in.Tools, in.Required) },
 	})
 }
 

@@ -7,9 +7,10 @@ import (
 
 	"countersign/db"
 	pb "countersign/proto/countersign/registry/v1"
+	"countersign/registry"
 )
 
-// serverFilter and toolFilter are the fields of the two filters.
+// The fields of the filters.
 var (
 	serverFilter = map[string]field{
 		"name": {kind: textField}, "owner": {kind: textField}, "labels": {kind: mapField},
@@ -17,7 +18,15 @@ var (
 	}
 	toolFilter = map[string]field{
 		"tool_id": {kind: textField}, "name": {kind: textField}, "server_id": {kind: textField}, "server": {kind: textField},
-		"provider": {kind: textField}, "enabled": {kind: boolField}, "available": {kind: boolField}, "bound": {kind: boolField},
+		"provider": {kind: textField}, "class": wordsOf(classes), "enabled": {kind: boolField}, "available": {kind: boolField},
+		"bound": {kind: boolField}, "callable": {kind: boolField}, "quarantined": {kind: boolField}, "requires_approval": {kind: boolField},
+		"labels": {kind: mapField},
+	}
+	descriptorFilter = map[string]field{
+		"descriptor_id": {kind: textField}, "class": wordsOf(classes), "status": wordsOf(descriptorStatuses), "server_id": {kind: textField},
+	}
+	assignmentFilter = map[string]field{
+		"agent": {kind: textField}, "tool_id": {kind: textField}, "workspace": {kind: textField},
 	}
 )
 
@@ -68,15 +77,22 @@ func (t tools) ListTools(ctx context.Context, req *pb.ListToolsRequest) (*pb.Lis
 	if err != nil {
 		return nil, err
 	}
-	l := list{tenant: d.principal.Tenant, method: "tools", filter: req.GetFilter(), order: req.GetOrderBy(), retired: req.GetShowRetired()}
-	query := db.ToolQuery{ShowRetired: req.GetShowRetired()}
+	l := list{
+		tenant: d.principal.Tenant, method: "tools?search=" + req.GetSearch(), filter: req.GetFilter(), order: req.GetOrderBy(),
+		retired: req.GetShowRetired(),
+	}
+	query, err := toolQuery(req)
+	if err != nil {
+		return nil, err
+	}
 	if query.Page, err = l.page(req.GetPageSize(), req.GetPageToken()); err != nil {
 		return nil, err
 	}
-	if query.Conditions, err = parseFilter(req.GetFilter(), toolFilter); err != nil {
-		return nil, err
+	orders := []string{"tool_id", "first_seen_time"}
+	if len(query.Words) > 0 {
+		orders = append([]string{db.OrderRelevance}, orders...)
 	}
-	if query.Order, err = parseOrder(req.GetOrderBy(), "tool_id", "first_seen_time"); err != nil {
+	if query.Order, err = parseOrder(req.GetOrderBy(), orders...); err != nil {
 		return nil, err
 	}
 	views, next, total, err := d.store.Tools(ctx, query)
@@ -86,6 +102,49 @@ func (t tools) ListTools(ctx context.Context, req *pb.ListToolsRequest) (*pb.Lis
 	out := &pb.ListToolsResponse{NextPageToken: l.token(next), TotalSize: count(total)}
 	for i := range views {
 		out.Tools = append(out.Tools, toolOut(&views[i], nil))
+	}
+	return out, nil
+}
+
+// toolChoice is what requests have that choose tools.
+type toolChoice interface {
+	GetFilter() string
+	GetSearch() string
+}
+
+// toolQuery is which tools a request asks for.
+func toolQuery(req toolChoice) (query db.ToolQuery, err error) {
+	if query.Conditions, err = parseFilter(req.GetFilter(), toolFilter); err != nil {
+		return query, err
+	}
+	if req.GetSearch() != "" {
+		if query.Words, err = registry.SearchWords(req.GetSearch()); err != nil {
+			return query, err
+		}
+	}
+	if all, ok := req.(interface{ GetShowRetired() bool }); ok {
+		query.ShowRetired = all.GetShowRetired()
+	}
+	return query, nil
+}
+
+// ListToolFacets implements ToolCatalogService.
+func (t tools) ListToolFacets(ctx context.Context, req *pb.ListToolFacetsRequest) (*pb.ListToolFacetsResponse, error) {
+	d, err := t.desk(ctx)
+	if err != nil {
+		return nil, err
+	}
+	query, err := toolQuery(req)
+	if err != nil {
+		return nil, err
+	}
+	facets, total, err := d.store.ToolFacets(ctx, query, req.GetFacets())
+	if err != nil {
+		return nil, err
+	}
+	out := &pb.ListToolFacetsResponse{TotalSize: count(total)}
+	for i := range facets {
+		out.Facets = append(out.Facets, facetOut(&facets[i]))
 	}
 	return out, nil
 }

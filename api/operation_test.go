@@ -236,11 +236,23 @@ func TestReadsWorkWithoutTheWorkflows(t *testing.T) {
 	})
 	s := h.active(t, alpha, "there", "x")
 	h.flows.refuse = registry.Errorf(registry.ReasonDependency, "the workflow engine does not answer")
-	needs := []string{doRegister, doUpdate, doDiscover, doTest, doActivate, doReject, doReview, doLaunch, doRetire, doRuns, doEnable}
-	for procedure, request := range about {
+	needs := []string{doRegister, doUpdate, doDiscover, doTest, doActivate, doReject, doReview, doLaunch, doIsolate, doRetire, doRuns, doEnable, doRequire}
+	order := []string{doDraft, doPublish, doOutdate} // of one id, in the life of a version
+	for _, procedure := range append(order, slices.DeleteFunc(sorted(about), func(p string) bool { return slices.Contains(order, p) })...) {
+		request := about[procedure]
 		o := ways["REST"](t, h, admin(alpha), procedure, request(s.ServerID, "there.x"), keyed("k"))
 		if procedure == doRegister {
 			o = ways["REST"](t, h, admin(alpha), procedure, good("another"), keyed("k"))
+		}
+		if procedure == doDraft || procedure == doPublish || procedure == doOutdate {
+			o = ways["REST"](t, h, admin(alpha), procedure, request(s.ServerID, "drafted"), keyed("k"))
+		}
+		if procedure == doUnassign {
+			a, err := registry.NewAssignment(alpha, "bot", "there.x", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			o = ways["REST"](t, h, admin(alpha), procedure, &pb.DeleteToolAssignmentRequest{AssignmentId: a.AssignmentID}, keyed("k"))
 		}
 		away := o.status == http.StatusServiceUnavailable && o.header.Get("Retry-After") != ""
 		if needed := slices.Contains(needs, procedure); needed != away || needed == (o.answer != nil) {
@@ -252,7 +264,7 @@ func TestReadsWorkWithoutTheWorkflows(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &ready); err != nil {
 		t.Fatal(err)
 	}
-	if status != http.StatusOK || ready.Status != "ready" || len(ready.Checks) != 3 || !ready.Checks[0].OK || ready.Checks[2].OK || ready.Checks[2].Reason != "dependency_error" {
+	if status != http.StatusOK || ready.Status != "ready" || len(ready.Checks) != 4 || !ready.Checks[0].OK || ready.Checks[2].OK || ready.Checks[2].Reason != "dependency_error" {
 		t.Errorf("it is %d %s", status, body)
 	}
 	if strings.Contains(body, "temporal.internal") {

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 
+	"countersign/db"
 	pb "countersign/proto/countersign/registry/v1"
 	"countersign/registry"
 )
@@ -13,7 +14,7 @@ type resolver struct{ *Handler }
 
 // ResolveTool implements McpRegistryService. A denial is an answer (R72).
 func (r resolver) ResolveTool(ctx context.Context, req *pb.ResolveToolRequest) (*pb.ResolveToolResponse, error) {
-	answers, _, err := r.resolve(ctx, []string{req.GetToolId()})
+	answers, _, err := r.resolve(ctx, []string{req.GetToolId()}, req)
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +24,7 @@ func (r resolver) ResolveTool(ctx context.Context, req *pb.ResolveToolRequest) (
 // BatchResolveTools implements McpRegistryService. One denial withholds all
 // routing (R74).
 func (r resolver) BatchResolveTools(ctx context.Context, req *pb.BatchResolveToolsRequest) (*pb.BatchResolveToolsResponse, error) {
-	answers, callable, err := r.resolve(ctx, req.GetToolIds())
+	answers, callable, err := r.resolve(ctx, req.GetToolIds(), req)
 	if err != nil {
 		return nil, err
 	}
@@ -35,13 +36,23 @@ func (r resolver) BatchResolveTools(ctx context.Context, req *pb.BatchResolveToo
 	return &pb.BatchResolveToolsResponse{Callable: callable, Resolutions: answers}, nil
 }
 
+// named is who requests say is to call.
+type named interface {
+	GetAgent() string
+	GetWorkspace() string
+}
+
 // resolve answers in the order of the ids, and says whether all may be called.
-func (r resolver) resolve(ctx context.Context, ids []string) ([]*pb.ResolveToolResponse, bool, error) {
+func (r resolver) resolve(ctx context.Context, ids []string, by named) ([]*pb.ResolveToolResponse, bool, error) {
 	d, err := r.desk(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	found, err := d.store.Resolve(ctx, ids)
+	if by.GetAgent() == "" && by.GetWorkspace() != "" {
+		return nil, false, registry.Errorf(registry.ReasonInvalidArgument, "the request names a workspace and no agent").
+			WithField("agent", "is required with a workspace")
+	}
+	found, err := d.store.ResolveFor(ctx, ids, db.Caller{Agent: by.GetAgent(), Workspace: by.GetWorkspace()})
 	if err != nil {
 		return nil, false, err
 	}

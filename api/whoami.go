@@ -21,16 +21,19 @@ func (whoami) WhoAmI(ctx context.Context, _ *pb.WhoAmIRequest) (*pb.WhoAmIRespon
 	if err != nil {
 		return nil, err
 	}
-	answer := &pb.WhoAmIResponse{Subject: p.Subject, Tenant: p.Tenant, Roles: wordList(p.Roles), Scopes: wordList(p.Scopes), Issuer: p.Issuer}
+	var permissions []string
+	for procedure := range access {
+		if permit(p, procedure) == nil {
+			permissions = append(permissions, strings.TrimPrefix(procedure, rpcPrefix))
+		}
+	}
+	slices.Sort(permissions)
+	answer := &pb.WhoAmIResponse{
+		Subject: p.Subject, Tenant: p.Tenant, Roles: wordList(p.Roles), Scopes: wordList(p.Scopes), Issuer: p.Issuer, Permissions: permissions,
+	}
 	if !p.Expires.IsZero() {
 		answer.ExpireTime = timestamppb.New(p.Expires)
 	}
-	for procedure := range access {
-		if permit(p, procedure) == nil {
-			answer.Permissions = append(answer.Permissions, strings.TrimPrefix(procedure, rpcPrefix))
-		}
-	}
-	slices.Sort(answer.Permissions)
 	return answer, nil
 }
 

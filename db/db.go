@@ -48,6 +48,7 @@ type DB struct {
 	lock          io.Closer // nil on Postgres
 
 	capabilities atomic.Pointer[registry.CapabilityTable]
+	quotas       atomic.Pointer[registry.Quotas]
 
 	preparing sync.Mutex
 	resolving *sql.Stmt // on SQLite, once it was asked for

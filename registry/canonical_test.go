@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf16"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -265,8 +266,8 @@ func rewritten(t *testing.T, kind ItemKind, raw []byte, seed uint64) {
 	limits := DefaultLimits()
 	limits.ItemBytes = 0 // other writings have other lengths
 	v, err := parse(raw, limits.Depth)
-	if err != nil {
-		NewItem(kind, "t", raw, limits)
+	if _, ok := v.(object); err != nil || !ok {
+		NewItem(kind, "t", raw, limits) // has the digest of its bytes
 		return
 	}
 	other := respell(nil, v, rand.New(rand.NewPCG(seed, 1)))
@@ -323,6 +324,43 @@ func TestAnotherWritingOfRealItemsMovesNoDigest(t *testing.T) {
 	})
 	if n < 600 {
 		t.Errorf("only %d items", n)
+	}
+}
+
+// H16: a server that shuffles its lists and keys and writes them differently
+// each time is one server.
+func TestTwoHundredWritingsOfARealSurfaceAreOneSnapshot(t *testing.T) {
+	t.Parallel()
+	lists := map[ItemKind][]value{}
+	elements(t, func(kind ItemKind, raw []byte) {
+		if v, err := parse(raw, 64); err == nil && len(lists[kind]) < 20 {
+			lists[kind] = append(lists[kind], v)
+		}
+	})
+	r := rand.New(rand.NewPCG(1, 2))
+	written := func(kind ItemKind) (out [][]byte) {
+		for _, i := range r.Perm(len(lists[kind])) {
+			out = append(out, respell(nil, lists[kind][i], r))
+		}
+		return out
+	}
+	digests, tools := map[string]bool{}, map[string]bool{}
+	for range 200 {
+		surface := Surface{
+			Tools: written(KindTool), Resources: written(KindResource), Templates: written(KindTemplate), Prompts: written(KindPrompt),
+		}
+		snap, err := NewSnapshot(surface, DefaultLimits(), time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		probed, err := ToolsDigest(surface.Tools, DefaultLimits())
+		if err != nil {
+			t.Fatal(err)
+		}
+		digests[snap.Digest], tools[probed], tools[snap.ToolsDigest()] = true, true, true
+	}
+	if len(digests) != 1 || len(tools) != 1 {
+		t.Errorf("%d snapshots, %d lists of tools", len(digests), len(tools))
 	}
 }
 

@@ -165,7 +165,9 @@ func TestServersOnTheNetworkHaveNothingToLaunch(t *testing.T) {
 		t.Error(err)
 	}
 	ref := "files"
-	err := l.do(func(now time.Time) error { return l.r.Edit(registry.Edit{CommandRef: &ref, Command: files(nil)}, l.op("edit"), now) })
+	err := l.do(func(now time.Time) error {
+		return l.r.Edit(registry.Edit{CommandRef: &ref, Command: files(nil)}, l.op("edit"), now)
+	})
 	if registry.ReasonOf(err) != registry.ReasonInvalidArgument {
 		t.Error(err)
 	}
@@ -205,13 +207,15 @@ func TestRegistrationsByCommand(t *testing.T) {
 		edit func(*registry.Registration)
 		want string
 	}{
-		"no command":         {func(g *registry.Registration) { g.CommandRef = "" }, "command_ref"},
-		"a command line":     {func(g *registry.Registration) { g.CommandRef = "/bin/sh -c id" }, "command_ref"},
-		"a URL":              {func(g *registry.Registration) { g.URL = "https://example.com/mcp" }, "endpoint_url"},
-		"a dial address":     {func(g *registry.Registration) { g.DialAddress = "127.0.0.1:1" }, "dial_address"},
-		"offered to others":  {func(g *registry.Registration) { g.Direction = registry.DirectionExposed }, "direction"},
-		"OAuth (C9)":         {func(g *registry.Registration) { g.Authentication = registry.AuthOAuth2 }, "authentication"},
-		"a command for HTTP": {func(g *registry.Registration) { g.Transport, g.URL = registry.TransportStreamableHTTP, "https://example.com/mcp" }, "command_ref"},
+		"no command":        {func(g *registry.Registration) { g.CommandRef = "" }, "command_ref"},
+		"a command line":    {func(g *registry.Registration) { g.CommandRef = "/bin/sh -c id" }, "command_ref"},
+		"a URL":             {func(g *registry.Registration) { g.URL = "https://example.com/mcp" }, "endpoint_url"},
+		"a dial address":    {func(g *registry.Registration) { g.DialAddress = "127.0.0.1:1" }, "dial_address"},
+		"offered to others": {func(g *registry.Registration) { g.Direction = registry.DirectionExposed }, "direction"},
+		"OAuth (C9)":        {func(g *registry.Registration) { g.Authentication = registry.AuthOAuth2 }, "authentication"},
+		"a command for HTTP": {func(g *registry.Registration) {
+			g.Transport, g.URL = registry.TransportStreamableHTTP, "https://example.com/mcp"
+		}, "command_ref"},
 	} {
 		g := good
 		c.edit(&g)

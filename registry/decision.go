@@ -12,6 +12,7 @@ const (
 	VerbRequestReview Verb = "request_review"
 	VerbWithdraw      Verb = "withdraw"
 	VerbApproveLaunch Verb = "approve_launch"
+	VerbQuarantine    Verb = "quarantine"
 )
 
 // Approval is the content of a decision to approve: exactly what may be
@@ -141,6 +142,8 @@ func (r *Record) decide(g Ruling, op Operation, now time.Time) error {
 		return r.retire(g, op, now)
 	case VerbApproveLaunch:
 		return r.approveLaunch(g, op, now)
+	case VerbQuarantine:
+		return r.quarantine(g, op, now)
 	}
 	return Errorf(ReasonInvalidArgument, "unknown decision %q", g.Verb)
 }

@@ -121,7 +121,13 @@ func itemsOf(l list, limits Limits, unknown map[string]string) ([]Item, error) {
 			unknown[string(item.Kind)+" "+item.Name] = digest
 		}
 	}
-	return mergeDuplicates(sortedByName(items)), nil
+	items = mergeDuplicates(sortedByName(items))
+	for _, item := range items {
+		if item.Verdict == ReasonDuplicateName {
+			delete(unknown, string(item.Kind)+" "+item.Name) // of one of them, and which one is chance
+		}
+	}
+	return items, nil
 }
 
 // sortedByName sorts pointers first: items are large.
@@ -164,7 +170,11 @@ func mergeDuplicates(items []Item) []Item {
 
 func merged(group []Item) Item {
 	slices.SortFunc(group, func(a, b Item) int {
-		return cmp.Or(cmp.Compare(a.Digests.Contract, b.Digests.Contract), cmp.Compare(a.Definition, b.Definition))
+		x, y := a.Digests, b.Digests
+		return cmp.Or(
+			cmp.Compare(x.Contract, y.Contract), cmp.Compare(x.Text, y.Text), cmp.Compare(x.Behaviour, y.Behaviour),
+			cmp.Compare(x.Meta, y.Meta), cmp.Compare(a.Definition, b.Definition),
+		)
 	})
 	raw := []byte{'['}
 	var contract, text, behaviour, meta []byte

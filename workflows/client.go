@@ -85,9 +85,15 @@ func (c Client) Edit(ctx context.Context, name string, in activities.EditInput) 
 	return c.change(ctx, in.Tenant, name, UpdateEdit, in.Operation.ID, in)
 }
 
-// SetEnabled switches a tool of the server of that name.
+// SetEnabled switches tools of the server of that name.
 func (c Client) SetEnabled(ctx context.Context, name string, in activities.SetEnabledInput) (registry.Server, error) {
 	return c.change(ctx, in.Tenant, name, UpdateSetEnabled, in.Operation.ID, in)
+}
+
+// RequireApproval says whether each call of tools of the server of that name
+// needs a person's approval first.
+func (c Client) RequireApproval(ctx context.Context, name string, in activities.RequireApprovalInput) (registry.Server, error) {
+	return c.change(ctx, in.Tenant, name, UpdateRequireApproval, in.Operation.ID, in)
 }
 
 // Retire ends the server of that name.

@@ -7,14 +7,15 @@ import "countersign/activities"
 //
 //nolint:revive // each is documented where it is declared
 type (
-	RegisterInput       = activities.RegisterInput
-	RegisterOutput      = activities.RegisterOutput
-	DecideInput         = activities.DecideInput
-	EditInput           = activities.EditInput
-	SetEnabledInput     = activities.SetEnabledInput
-	RetireInput         = activities.RetireInput
-	BeginDiscoveryInput = activities.BeginDiscoveryInput
-	TestInput           = activities.TestInput
-	TestReport          = activities.TestReport
-	TestStep            = activities.TestStep
+	RegisterInput        = activities.RegisterInput
+	RegisterOutput       = activities.RegisterOutput
+	DecideInput          = activities.DecideInput
+	EditInput            = activities.EditInput
+	SetEnabledInput      = activities.SetEnabledInput
+	RequireApprovalInput = activities.RequireApprovalInput
+	RetireInput          = activities.RetireInput
+	BeginDiscoveryInput  = activities.BeginDiscoveryInput
+	TestInput            = activities.TestInput
+	TestReport           = activities.TestReport
+	TestStep             = activities.TestStep
 )

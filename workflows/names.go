@@ -17,11 +17,12 @@ const (
 	ConnectionTestWorkflow = "ConnectionTest"
 	ProbeSweepWorkflow     = "ProbeSweep"
 
-	UpdateRegister   = "register"
-	UpdateEdit       = "edit"
-	UpdateDiscover   = "discover"
-	UpdateSetEnabled = "set_enabled"
-	UpdateRetire     = "retire"
+	UpdateRegister        = "register"
+	UpdateEdit            = "edit"
+	UpdateDiscover        = "discover"
+	UpdateSetEnabled      = "set_enabled"
+	UpdateRequireApproval = "set_requires_approval"
+	UpdateRetire          = "retire"
 
 	// Decisions, as updates and as signals with the same payload.
 	DecisionApprove       = "approve"
@@ -29,6 +30,7 @@ const (
 	DecisionRequestReview = "request_review"
 	DecisionWithdraw      = "withdraw"
 	DecisionApproveLaunch = "approve_launch"
+	DecisionQuarantine    = "quarantine"
 
 	SignalProbe = "probe_outcome"
 
@@ -40,7 +42,7 @@ const (
 )
 
 // decisions lists the decisions that come as updates and as signals.
-var decisions = []string{DecisionApprove, DecisionReject, DecisionRequestReview, DecisionWithdraw, DecisionApproveLaunch}
+var decisions = []string{DecisionApprove, DecisionReject, DecisionRequestReview, DecisionWithdraw, DecisionApproveLaunch, DecisionQuarantine}
 
 // Search attributes, to be registered in the namespace.
 var (

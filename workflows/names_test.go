@@ -13,7 +13,7 @@ func TestNamesOnTheWireNeverChange(t *testing.T) {
 	t.Parallel()
 	got := []string{
 		workflows.TaskQueue, workflows.ServerWorkflow, workflows.DiscoveryWorkflow, workflows.ConnectionTestWorkflow, workflows.ProbeSweepWorkflow,
-		workflows.UpdateRegister, workflows.UpdateEdit, workflows.UpdateDiscover, workflows.UpdateSetEnabled, workflows.UpdateRetire,
+		workflows.UpdateRegister, workflows.UpdateEdit, workflows.UpdateDiscover, workflows.UpdateSetEnabled, workflows.UpdateRequireApproval, workflows.UpdateRetire,
 		workflows.DecisionApprove, workflows.DecisionReject, workflows.DecisionRequestReview, workflows.DecisionWithdraw, workflows.SignalProbe,
 		workflows.QueryStatus, workflows.QueryReview, workflows.ScheduleProbe,
 		workflows.AttributeTenant.GetName(), workflows.AttributeServer.GetName(), workflows.AttributeState.GetName(),
@@ -21,7 +21,7 @@ func TestNamesOnTheWireNeverChange(t *testing.T) {
 	}
 	want := []string{
 		"countersign", "Server", "Discovery", "ConnectionTest", "ProbeSweep",
-		"register", "edit", "discover", "set_enabled", "retire",
+		"register", "edit", "discover", "set_enabled", "set_requires_approval", "retire",
 		"approve", "reject", "request_review", "withdraw", "probe_outcome",
 		"status", "pending_approval", "handshake-probe",
 		"CountersignTenant", "CountersignServer", "CountersignState",

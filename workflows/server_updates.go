@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"fmt"
+
 	"go.temporal.io/sdk/workflow"
 
 	"countersign/activities"
@@ -18,6 +20,7 @@ func (s *server) listen(ctx workflow.Context) error {
 		{UpdateEdit, s.onEdit},
 		{UpdateDiscover, s.onDiscover},
 		{UpdateSetEnabled, s.onSetEnabled},
+		{UpdateRequireApproval, s.onRequireApproval},
 		{UpdateRetire, s.onRetire},
 	}
 	for _, h := range handlers {
@@ -95,7 +98,19 @@ func (s *server) onEdit(ctx workflow.Context, in activities.EditInput) (activiti
 
 func (s *server) onSetEnabled(ctx workflow.Context, in activities.SetEnabledInput) (activities.ServerOutput, error) {
 	now, err := s.change(ctx, in.ServerID, func() (registry.Server, error) {
-		out, err := do(ctx, committing, "switch "+in.Tool, act.SetEnabled, in)
+		what := "switch " + in.Tool
+		if len(in.Tools) > 0 {
+			what = fmt.Sprintf("switch %d tools", len(in.Tools))
+		}
+		out, err := do(ctx, committing, what, act.SetEnabled, in)
+		return out.Server, err
+	})
+	return activities.ServerOutput{Server: now}, err
+}
+
+func (s *server) onRequireApproval(ctx workflow.Context, in activities.RequireApprovalInput) (activities.ServerOutput, error) {
+	now, err := s.change(ctx, in.ServerID, func() (registry.Server, error) {
+		out, err := do(ctx, committing, fmt.Sprintf("approval of each call of %d tools", len(in.Tools)), act.RequireApproval, in)
 		return out.Server, err
 	})
 	return activities.ServerOutput{Server: now}, err

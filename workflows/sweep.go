@@ -39,13 +39,25 @@ func ProbeSweep(ctx workflow.Context, in SweepInput) error {
 		}
 		tell(ctx, out.Changed)
 		if out.Next == "" {
-			return nil
+			return prune(ctx, in)
 		}
 		in.After = out.Next
 		if workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
 			return workflow.NewContinueAsNewError(ctx, ProbeSweep, in)
 		}
 	}
+}
+
+// prune does a round of retention with the first window of each hour.
+func prune(ctx workflow.Context, in SweepInput) error {
+	if in.Window.Truncate(time.Hour).Equal(in.Window.Add(-in.Interval).Truncate(time.Hour)) {
+		return nil
+	}
+	if workflow.GetVersion(ctx, "retention", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return nil
+	}
+	_, err := do(ctx, pruning, "retention", act.Prune, activities.PruneInput{})
+	return err
 }
 
 // tell signals the servers whose outcome changed, all at once. One that has

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -86,7 +87,12 @@ func launchSheet(t *sheet, s server) {
 	t.field("Directory", k.GetWorkingDirectory())
 	t.field("Image", k.GetImage())
 	for _, name := range slices.Sorted(maps.Keys(k.GetEnv())) {
-		t.field("  variable", name+" from "+k.GetEnv()[name])
+		source := k.GetEnv()[name]
+		if plain, ok := strings.CutPrefix(source, "plain:"); ok {
+			t.field("  variable", name+" = "+strconv.Quote(plain))
+			continue
+		}
+		t.field("  variable", name+" from "+source)
 	}
 	t.field("Sandbox", sandboxLine(k))
 	t.field("Launch", launchLine(s.GetLaunch()))

@@ -30,6 +30,7 @@ type connection struct {
 	server    string // without a slash at the end
 	token     string
 	tokenFrom string // for people: where the token came from
+	signedIn  string // the context of a sign-in that the token came by
 }
 
 // connection decides, in this order: flags, a context named by --context, the
@@ -57,6 +58,9 @@ func (c *cli) connection() (connection, error) {
 		return connection{}, err
 	}
 	out.token, out.tokenFrom, err = c.findToken(saved, named, fromContext)
+	if saved.Login != nil && out.tokenFrom == "context "+saved.Name {
+		out.signedIn = saved.Name
+	}
 	return out, err
 }
 
@@ -122,6 +126,7 @@ type api struct {
 	servers  registryv1connect.McpServerServiceClient
 	catalog  registryv1connect.ToolCatalogServiceClient
 	registry registryv1connect.McpRegistryServiceClient
+	identity registryv1connect.IdentityServiceClient
 }
 
 // connect makes the clients of the API; nothing is sent yet.
@@ -130,6 +135,11 @@ func (c *cli) connect() (*api, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.clients(where), nil
+}
+
+// clients makes the clients of an API.
+func (c *cli) clients(where connection) *api {
 	if where.token != "" && exposed(where.server) {
 		c.notef("warning: the token goes to %s unencrypted", where.server)
 	}
@@ -139,13 +149,14 @@ func (c *cli) connect() (*api, error) {
 	}
 	options := connect.WithClientOptions(
 		connect.WithReadMaxBytes(maxResponseBytes),
-		connect.WithInterceptors(identify(where.token), retryOnce()),
+		connect.WithInterceptors(identify(c.bearer(where)), retryOnce()),
 	)
 	return &api{
 		servers:  registryv1connect.NewMcpServerServiceClient(client, where.server, options),
 		catalog:  registryv1connect.NewToolCatalogServiceClient(client, where.server, options),
 		registry: registryv1connect.NewMcpRegistryServiceClient(client, where.server, options),
-	}, nil
+		identity: registryv1connect.NewIdentityServiceClient(client, where.server, options),
+	}
 }
 
 // exposed says whether a URL leads over a network without encryption.
@@ -159,11 +170,15 @@ func exposed(server string) bool {
 }
 
 // identify says who asks, and with which program.
-func identify(token string) connect.UnaryInterceptorFunc {
+func identify(bearer func(context.Context) (string, error)) connect.UnaryInterceptorFunc {
 	agent := "countersign/" + readBuild().Version
 	return func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
 			request.Header().Set("User-Agent", agent)
+			token, err := bearer(ctx)
+			if err != nil {
+				return nil, err
+			}
 			if token != "" {
 				request.Header().Set("Authorization", "Bearer "+token)
 			}

@@ -36,15 +36,17 @@ type fakeAPI struct {
 	registryv1connect.UnimplementedToolCatalogServiceHandler
 	registryv1connect.UnimplementedMcpRegistryServiceHandler
 
-	mu       sync.Mutex
-	servers  []*registryv1.McpServer
-	offers   map[string]*registryv1.GetMcpCapabilitiesResponse // by server id
-	reports  map[string]*registryv1.CapabilityReport           // by server id
-	keys     map[string]string                                 // server id by idempotency key
-	calls    []string
-	refusals []error               // of the next calls
-	later    map[string][]lateTurn // by server name
-	hangs    bool
+	mu          sync.Mutex
+	servers     []*registryv1.McpServer
+	offers      map[string]*registryv1.GetMcpCapabilitiesResponse // by server id
+	reports     map[string]*registryv1.CapabilityReport           // by server id
+	keys        map[string]string                                 // server id by idempotency key
+	descriptors []*registryv1.ToolDescriptor
+	assignments []*registryv1.ToolAssignment
+	calls       []string
+	refusals    []error               // of the next calls
+	later       map[string][]lateTurn // by server name
+	hangs       bool
 }
 
 // lateTurn is a change of a server that becomes visible after some looks.
@@ -183,7 +185,7 @@ func (f *fakeAPI) RegisterMcpServer(ctx context.Context, r *registryv1.RegisterM
 		s.CommandRef, s.TargetDigest, s.Discovery = r.GetCommandRef(), "sha256:target-of-"+r.GetCommandRef(), nil
 		s.Command = &registryv1.Command{
 			Ref: r.GetCommandRef(), Argv: []string{"/usr/bin/node", "/opt/files.js", "--root", "/srv/a b\x1b[2J", strings.Repeat("x", 300)},
-			WorkingDirectory: "/srv", Env: map[string]string{"API_KEY": "env:FILES_KEY"}, Sandbox: "bubblewrap",
+			WorkingDirectory: "/srv", Env: map[string]string{"API_KEY": "env:FILES_KEY", "LOG_LEVEL": "plain:warn"}, Sandbox: "bubblewrap",
 		}
 		if r.GetCommandRef() == "open" {
 			s.Command.Sandbox = "none"
@@ -197,6 +199,16 @@ func (f *fakeAPI) RegisterMcpServer(ctx context.Context, r *registryv1.RegisterM
 	f.servers = append(f.servers, s)
 	f.keys[key] = s.GetServerId()
 	return &registryv1.RegisterMcpServerResponse{Server: s}, nil
+}
+
+func (f *fakeAPI) QuarantineMcpServer(_ context.Context, r *registryv1.QuarantineMcpServerRequest) (*registryv1.QuarantineMcpServerResponse, error) {
+	s, err := f.find(r.GetServerId())
+	if err != nil {
+		return nil, err
+	}
+	s.State, s.Causes = stateDegraded, []string{"quarantined"}
+	s.Review = &registryv1.Review{Status: reviewPending, Digest: "sha256:review"}
+	return &registryv1.QuarantineMcpServerResponse{Server: s}, nil
 }
 
 func (f *fakeAPI) ApproveLaunch(_ context.Context, r *registryv1.ApproveLaunchRequest) (*registryv1.ApproveLaunchResponse, error) {
@@ -449,7 +461,7 @@ func (f *fakeAPI) findTool(id string) (*registryv1.Tool, error) {
 }
 
 func (f *fakeAPI) ListTools(_ context.Context, r *registryv1.ListToolsRequest) (*registryv1.ListToolsResponse, error) {
-	all := f.tools()
+	all := f.chosen(r.GetFilter(), r.GetSearch(), nil)
 	if strings.Contains(r.GetFilter(), "nobody") {
 		all = nil
 	}
@@ -483,7 +495,7 @@ func (f *fakeAPI) resolve(id string) *registryv1.ResolveToolResponse {
 	if err != nil {
 		return &registryv1.ResolveToolResponse{ToolId: id, Reason: "tool_not_found", Message: "the tenant has no tool of this id"}
 	}
-	out := &registryv1.ResolveToolResponse{ToolId: id, Callable: t.GetCallable(), Reason: t.GetDenialReason()}
+	out := &registryv1.ResolveToolResponse{ToolId: id, Callable: t.GetCallable(), Reason: t.GetDenialReason(), RequiresApproval: t.GetRequiresApproval()}
 	s, _ := f.find(t.GetServerId())
 	out.Health = s.GetHealth()
 	if !out.GetCallable() {

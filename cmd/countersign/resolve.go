@@ -21,6 +21,7 @@ var resolutions = []column[resolution]{
 
 func resolveCommand(c *cli) *cobra.Command {
 	var exitCode bool
+	var by caller
 	command := &cobra.Command{
 		Use: "resolve ID...", Short: "Ask whether tools may be called now, and where and how",
 		Long: `Asks what an executor asks before each call. Several tools are resolved together:
@@ -38,7 +39,7 @@ the exit code is 0; with --exit-code it is 7.`,
 			if len(args) == 1 {
 				resolve = c.resolveOne
 			}
-			callable, err := resolve(ctx, api, args)
+			callable, err := resolve(ctx, api, args, by)
 			if err != nil {
 				return err
 			}
@@ -48,20 +49,25 @@ the exit code is 0; with --exit-code it is 7.`,
 			return nil
 		},
 	}
+	command.Flags().StringVar(&by.agent, "agent", "", "`AGENT` that is to call them, and must have them")
+	command.Flags().StringVar(&by.workspace, "workspace", "", "`LABEL` of the workspace that the agent works in")
 	command.Flags().BoolVar(&exitCode, "exit-code", false, "end with exit code 7 when a tool may not be called")
 	return command
 }
 
-func (c *cli) resolveOne(ctx context.Context, a *api, ids []string) (callable bool, err error) {
-	r, err := a.registry.ResolveTool(ctx, &registryv1.ResolveToolRequest{ToolId: ids[0]})
+// caller is who is to call a tool.
+type caller struct{ agent, workspace string }
+
+func (c *cli) resolveOne(ctx context.Context, a *api, ids []string, by caller) (callable bool, err error) {
+	r, err := a.registry.ResolveTool(ctx, &registryv1.ResolveToolRequest{ToolId: ids[0], Agent: by.agent, Workspace: by.workspace})
 	if err != nil {
 		return false, err
 	}
 	return r.GetCallable(), c.show(r, ids, func(s *sheet) { describeResolution(s, r) })
 }
 
-func (c *cli) resolveAll(ctx context.Context, a *api, ids []string) (callable bool, err error) {
-	r, err := a.registry.BatchResolveTools(ctx, &registryv1.BatchResolveToolsRequest{ToolIds: ids})
+func (c *cli) resolveAll(ctx context.Context, a *api, ids []string, by caller) (callable bool, err error) {
+	r, err := a.registry.BatchResolveTools(ctx, &registryv1.BatchResolveToolsRequest{ToolIds: ids, Agent: by.agent, Workspace: by.workspace})
 	if err != nil {
 		return false, err
 	}
@@ -79,6 +85,9 @@ func describeResolution(s *sheet, r resolution) {
 	if !r.GetCallable() {
 		s.field("Reason", some(": ", r.GetReason(), r.GetDetail()))
 		s.field("Message", r.GetMessage())
+	}
+	if r.GetRequiresApproval() {
+		s.field("Each call", "needs an approval")
 	}
 	h := r.GetHealth()
 	s.field("Health", some(", ", healthWord(h), h.GetSummary()))

@@ -31,7 +31,12 @@ somebody countersigned it, and what changes after that is no longer callable.`,
 	client := []*cobra.Command{
 		newServerCommand(c),
 		newToolsCommand(c),
+		newDescriptorsCommand(c),
+		newAssignmentsCommand(c),
 		newConfigCommand(c),
+		newLoginCommand(c),
+		newLogoutCommand(c),
+		newWhoAmICommand(c),
 	}
 	for _, command := range client {
 		c.addFlags(command.PersistentFlags())
@@ -41,6 +46,7 @@ somebody countersigned it, and what changes after that is no longer callable.`,
 	others := []*cobra.Command{
 		newServeCommand(),
 		newMigrateCommand(),
+		newCaptureCommand(c), newDiffCommand(c),
 		newVersionCommand(c),
 		exitCodesTopic(),
 	}

@@ -14,6 +14,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"countersign/mcptest"
 	registryv1 "countersign/proto/countersign/registry/v1"
 	"countersign/registry"
 )
@@ -21,7 +22,7 @@ import (
 var update = flag.Bool("update", false, "write what the commands print into the scripts")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"countersign": main})
+	testscript.Main(m, map[string]func(){"countersign": main, "peer": peer, "xdg-open": browser})
 }
 
 // The scripts run the true program in a process of its own against a fake API.
@@ -36,6 +37,16 @@ func TestScripts(t *testing.T) {
 			fake, server := startFake()
 			env.Defer(server.Close)
 			env.Values["fake"] = fake
+			honest, err := mcptest.Fixture("honest")
+			if err != nil {
+				return err
+			}
+			stranger, err := honest.Start()
+			if err != nil {
+				return err
+			}
+			env.Defer(stranger.Close)
+			env.Setenv("MCP", stranger.URL)
 			env.Setenv("COUNTERSIGN_SERVER", server.URL)
 			env.Setenv("COUNTERSIGN_TOKEN", fakeToken)
 			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))

@@ -48,6 +48,7 @@ by an approval of exactly what was discovered. NAME is a server's name or id.`,
 		approveLaunchCommand(c),
 		rejectCommand(c),
 		requestReviewCommand(c),
+		quarantineCommand(c),
 		retireCommand(c),
 	)
 	return command

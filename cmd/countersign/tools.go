@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -53,8 +54,10 @@ and its server is active. ID is a tool's id, such as demo.hash_compute.`,
 	command.AddCommand(
 		listToolsCommand(c),
 		getToolCommand(c),
-		enableCommand(c, "enable", "Switch a tool on; this does not bind it", true),
-		enableCommand(c, "disable", "Switch a tool off", false),
+		facetsCommand(c),
+		enableCommand(c, "enable", "Switch tools on; this does not bind them", true),
+		enableCommand(c, "disable", "Switch tools off", false),
+		requireApprovalCommand(c),
 		resolveCommand(c),
 	)
 	return command
@@ -62,12 +65,19 @@ and its server is active. ID is a tool's id, such as demo.hash_compute.`,
 
 func listToolsCommand(c *cli) *cobra.Command {
 	var pages paging
-	var filter, order string
+	var choice toolChoice
+	var order string
 	var retired bool
 	command := &cobra.Command{
-		Use: "list", Short: "List tools", Args: cobra.NoArgs,
-		Example: `  countersign tools list --filter 'server = "demo" AND bound = true'`,
+		Use: "list", Short: "List and search tools", Args: cobra.NoArgs,
+		Example: `  countersign tools list --of demo --bound
+  countersign tools list --search 'compute hash'
+  countersign tools list --filter 'server = "demo" AND bound = true'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			filter, err := choice.expression()
+			if err != nil {
+				return err
+			}
 			ctx, cancel := c.within(cmd.Context(), callTimeout)
 			defer cancel()
 			api, err := c.connect()
@@ -76,7 +86,7 @@ func listToolsCommand(c *cli) *cobra.Command {
 			}
 			all, err := collect(ctx, c, &pages, func(ctx context.Context, size int32, token string) (page[tool], error) {
 				r, err := api.catalog.ListTools(ctx, &registryv1.ListToolsRequest{
-					PageSize: size, PageToken: token, Filter: filter, OrderBy: order, ShowRetired: retired,
+					PageSize: size, PageToken: token, Filter: filter, Search: choice.search, OrderBy: order, ShowRetired: retired,
 				})
 				return page[tool]{r.GetTools(), r.GetNextPageToken(), r.GetTotalSize()}, err
 			})
@@ -86,16 +96,71 @@ func listToolsCommand(c *cli) *cobra.Command {
 			return showList(c, tools, all)
 		},
 	}
-	command.Flags().StringVar(&filter, "filter", "", "`EXPRESSION` of tool_id, name, server_id, server, provider, enabled, available and bound, compared by =, != and : (contains), joined by AND")
-	command.Flags().StringVar(&order, "order-by", "", "`FIELD`: tool_id or first_seen_time, with \" desc\" behind it for the reverse")
+	choice.addFlags(command)
+	command.Flags().StringVar(&order, "order-by", "", "`FIELD`: tool_id or first_seen_time, with \" desc\" behind it for the reverse; or relevance, of a search")
 	command.Flags().BoolVar(&retired, "show-retired", false, "tools of retired servers too")
 	pages.addFlags(command.Flags())
 	return command
 }
 
+type facetRow struct{ field, value, count string }
+
+var facetColumns = []column[facetRow]{
+	{title: "FIELD", text: func(r facetRow) string { return r.field }},
+	{title: "VALUE", text: func(r facetRow) string { return r.value }},
+	{title: "TOOLS", text: func(r facetRow) string { return r.count }},
+}
+
+func facetsCommand(c *cli) *cobra.Command {
+	var choice toolChoice
+	var fields []string
+	var retired bool
+	command := &cobra.Command{
+		Use: "facets", Short: "Count tools by server, class, and whether they are enabled, bound, callable and so on",
+		Args: cobra.NoArgs, Example: `  countersign tools facets --search hash --by server,class`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			filter, err := choice.expression()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := c.within(cmd.Context(), callTimeout)
+			defer cancel()
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			r, err := api.catalog.ListToolFacets(ctx, &registryv1.ListToolFacetsRequest{
+				Filter: filter, Search: choice.search, ShowRetired: retired, Facets: fields,
+			})
+			if err != nil {
+				return err
+			}
+			var rows []facetRow
+			var names []string
+			for _, f := range r.GetFacets() {
+				for _, v := range f.GetValues() {
+					rows = append(rows, facetRow{f.GetField(), v.GetValue(), strconv.Itoa(int(v.GetCount()))})
+					names = append(names, f.GetField()+"="+v.GetValue())
+				}
+				if n := f.GetOtherValues(); n > 0 {
+					c.notef("%s has %d more values", f.GetField(), n)
+				}
+			}
+			return c.show(r, names, func(s *sheet) {
+				writeTable(s, facetColumns, rows)
+				s.linef("%d tools", r.GetTotalSize())
+			})
+		},
+	}
+	choice.addFlags(command)
+	command.Flags().StringSliceVar(&fields, "by", nil, "`FIELDS`, by comma: server, provider, class, enabled, available, bound, callable, quarantined, requires_approval (default all)")
+	command.Flags().BoolVar(&retired, "show-retired", false, "tools of retired servers too")
+	return command
+}
+
 func getToolCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use: "get ID", Short: "Show a tool with its definition", Args: cobra.ExactArgs(1),
+		Use: "describe ID", Aliases: []string{"get"}, Short: "Show a tool with its definition", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeTool,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := c.within(cmd.Context(), callTimeout)
@@ -120,6 +185,9 @@ func describeTool(s *sheet, t tool) {
 	s.field("Name", t.GetName())
 	s.field("Callable", some(", ", yesNo(t.GetCallable()), some(": ", t.GetDenialReason(), t.GetDenialDetail())))
 	s.field("Enabled", yesNo(t.GetEnabled()))
+	if t.GetRequiresApproval() {
+		s.field("Each call", "needs an approval")
+	}
 	s.field("Available", yesNo(t.GetAvailable()))
 	s.field("Bound", yesNo(t.GetBound()))
 	s.field("Class", word(t.GetDeclaredClass()))
@@ -130,39 +198,6 @@ func describeTool(s *sheet, t tool) {
 	s.field("First seen", when(t.GetFirstSeenTime()))
 	s.field("Last seen", when(t.GetLastSeenTime()))
 	writeDefinition(s, "", t)
-}
-
-func enableCommand(c *cli, use, short string, enabled bool) *cobra.Command {
-	return &cobra.Command{
-		Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
-		ValidArgsFunction: c.completeTool,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.within(cmd.Context(), callTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
-			r, err := api.catalog.SetToolEnabled(ctx, &registryv1.SetToolEnabledRequest{ToolId: args[0], Enabled: enabled})
-			if err != nil {
-				return err
-			}
-			t := r.GetTool()
-			if err := showRow(c, tools, t); err != nil {
-				return err
-			}
-			switch {
-			case enabled && t.GetQuarantineReason() != "":
-				c.notef("the tool is in quarantine and cannot be approved: %s", some(": ", t.GetQuarantineReason(), t.GetQuarantineDetail()))
-				c.nextf("mend it at the server, then: countersign server discover %s", t.GetServerName())
-			case enabled && !t.GetBound():
-				c.nextf("countersign server approve %s --tool %s=CLASS", t.GetServerName(), typed(t))
-			default:
-				c.nextf("countersign tools resolve %s", t.GetToolId())
-			}
-			return nil
-		},
-	}
 }
 
 // typed is what a person would type for a tool: its name, or its id where the

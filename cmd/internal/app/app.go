@@ -157,6 +157,7 @@ func (a App) work(ctx context.Context, settings *settings) (sdk.Worker, error) {
 		Command:          settings.command,
 		AcceptUnsigned:   a.AcceptUnsigned,
 		ProbeConcurrency: a.Config.Probe.Concurrency,
+		KeepSnapshots:    a.Config.Retention.Snapshots,
 		Log:              a.Log,
 	}
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {

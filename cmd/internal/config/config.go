@@ -33,15 +33,16 @@ type Config struct {
 	// InternalListen, when set, has McpRegistryService, and Listen no more.
 	InternalListen string `koanf:"internal_listen"`
 
-	Hosts    []string `koanf:"hosts"`
-	Database Database `koanf:"database"`
-	Temporal Temporal `koanf:"temporal"`
-	Auth     Auth     `koanf:"auth"`
-	Outbound Outbound `koanf:"outbound"`
-	Secrets  Secrets  `koanf:"secrets"`
-	Probe    Probe    `koanf:"probe"`
-	Worker   Worker   `koanf:"worker"`
-	Log      Log      `koanf:"log"`
+	Hosts     []string  `koanf:"hosts"`
+	Database  Database  `koanf:"database"`
+	Temporal  Temporal  `koanf:"temporal"`
+	Auth      Auth      `koanf:"auth"`
+	Outbound  Outbound  `koanf:"outbound"`
+	Secrets   Secrets   `koanf:"secrets"`
+	Probe     Probe     `koanf:"probe"`
+	Worker    Worker    `koanf:"worker"`
+	Retention Retention `koanf:"retention"`
+	Log       Log       `koanf:"log"`
 
 	// Commands is the allow-list of what may be started as a server. Reloaded on
 	// SIGHUP (C11).
@@ -100,6 +101,11 @@ type Capabilities struct {
 	Table string `koanf:"table"` // file that is added to the built-in table; empty: that alone
 }
 
+// Retention says how long is kept what nothing refers to.
+type Retention struct {
+	Snapshots time.Duration `koanf:"snapshots"` // since a discovery last saw one; 0 keeps all
+}
+
 // Worker says under which version this build runs workflows.
 type Worker struct {
 	Deployment string `koanf:"deployment"`
@@ -119,6 +125,7 @@ func Default() Config {
 		Database:                Database{AppRole: db.DefaultAppRole, SystemRole: db.DefaultSystemRole},
 		Processes:               4,
 		Probe:                   Probe{Interval: 5 * time.Minute, Concurrency: 16},
+		Retention:               Retention{Snapshots: 90 * 24 * time.Hour},
 		Log:                     Log{Level: "info", Format: "json"},
 		HandshakeTimeoutSeconds: 10,
 		ShutdownDelay:           2 * time.Second,
@@ -203,6 +210,9 @@ func (c Config) validate() error {
 	}
 	if c.Probe.Concurrency < 1 || c.Probe.Concurrency > 1024 {
 		return fmt.Errorf("probe.concurrency must be 1 to 1024, not %d", c.Probe.Concurrency)
+	}
+	if c.Retention.Snapshots != 0 && c.Retention.Snapshots < 48*time.Hour {
+		return fmt.Errorf("retention.snapshots must be 0 or at least 48h, not %s", c.Retention.Snapshots)
 	}
 	if (c.Worker.Deployment == "") != (c.Worker.Build == "") {
 		return fmt.Errorf("worker.deployment and worker.build go together")

@@ -68,8 +68,7 @@ func TestThePageDescribesEveryKeyOfAnIssuer(t *testing.T) {
 		documented = append(documented, m[1]+m[2])
 	}
 	var known []string
-	for i := range reflect.TypeFor[config.Issuer]().NumField() {
-		field := reflect.TypeFor[config.Issuer]().Field(i)
+	for field := range reflect.TypeFor[config.Issuer]().Fields() {
 		known = append(known, field.Tag.Get("koanf"))
 		if field.Type.Kind() == reflect.Struct {
 			for key := range keys(reflect.New(field.Type).Elem(), "") {

@@ -27,7 +27,12 @@ const (
 type ResolveToolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The canonical tool id.
-	ToolId        string `protobuf:"bytes,1,opt,name=tool_id,json=toolId,proto3" json:"tool_id,omitempty"`
+	ToolId string `protobuf:"bytes,1,opt,name=tool_id,json=toolId,proto3" json:"tool_id,omitempty"`
+	// The agent that is to call it, which must have it; empty: nobody is named.
+	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	// The workspace that the agent works in: assignments for that one and for
+	// everywhere count.
+	Workspace     string `protobuf:"bytes,3,opt,name=workspace,proto3" json:"workspace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -69,6 +74,20 @@ func (x *ResolveToolRequest) GetToolId() string {
 	return ""
 }
 
+func (x *ResolveToolRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *ResolveToolRequest) GetWorkspace() string {
+	if x != nil {
+		return x.Workspace
+	}
+	return ""
+}
+
 // Response of ResolveTool.
 type ResolveToolResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -85,9 +104,11 @@ type ResolveToolResponse struct {
 	// Where and how to call it. Absent when the tool is unknown, or withheld.
 	Routing *Routing `protobuf:"bytes,6,opt,name=routing,proto3" json:"routing,omitempty"`
 	// How its server is.
-	Health        *Health `protobuf:"bytes,7,opt,name=health,proto3" json:"health,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Health *Health `protobuf:"bytes,7,opt,name=health,proto3" json:"health,omitempty"`
+	// Each call needs a person's approval first.
+	RequiresApproval bool `protobuf:"varint,8,opt,name=requires_approval,json=requiresApproval,proto3" json:"requires_approval,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *ResolveToolResponse) Reset() {
@@ -167,6 +188,13 @@ func (x *ResolveToolResponse) GetHealth() *Health {
 		return x.Health
 	}
 	return nil
+}
+
+func (x *ResolveToolResponse) GetRequiresApproval() bool {
+	if x != nil {
+		return x.RequiresApproval
+	}
+	return false
 }
 
 // Where and how to call a tool. No secret is in it.
@@ -354,7 +382,11 @@ func (x *Routing) GetTargetDigest() string {
 type BatchResolveToolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The canonical tool ids, each once.
-	ToolIds       []string `protobuf:"bytes,1,rep,name=tool_ids,json=toolIds,proto3" json:"tool_ids,omitempty"`
+	ToolIds []string `protobuf:"bytes,1,rep,name=tool_ids,json=toolIds,proto3" json:"tool_ids,omitempty"`
+	// As in ResolveTool.
+	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	// As in ResolveTool.
+	Workspace     string `protobuf:"bytes,3,opt,name=workspace,proto3" json:"workspace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -394,6 +426,20 @@ func (x *BatchResolveToolsRequest) GetToolIds() []string {
 		return x.ToolIds
 	}
 	return nil
+}
+
+func (x *BatchResolveToolsRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *BatchResolveToolsRequest) GetWorkspace() string {
+	if x != nil {
+		return x.Workspace
+	}
+	return ""
 }
 
 // Response of BatchResolveTools.
@@ -674,10 +720,12 @@ var File_countersign_registry_v1_mcp_registry_service_proto protoreflect.FileDes
 
 const file_countersign_registry_v1_mcp_registry_service_proto_rawDesc = "" +
 	"\n" +
-	"2countersign/registry/v1/mcp_registry_service.proto\x12\x17countersign.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a#countersign/registry/v1/types.proto\x1a\x1cgoogle/api/annotations.proto\"9\n" +
+	"2countersign/registry/v1/mcp_registry_service.proto\x12\x17countersign.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a#countersign/registry/v1/types.proto\x1a\x1cgoogle/api/annotations.proto\"\x81\x01\n" +
 	"\x12ResolveToolRequest\x12#\n" +
 	"\atool_id\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01(\x80\x04R\x06toolId\"\x89\x02\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\x04R\x06toolId\x12\x1e\n" +
+	"\x05agent\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\x05agent\x12&\n" +
+	"\tworkspace\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\tworkspace\"\xb6\x02\n" +
 	"\x13ResolveToolResponse\x12\x17\n" +
 	"\atool_id\x18\x01 \x01(\tR\x06toolId\x12\x1a\n" +
 	"\bcallable\x18\x02 \x01(\bR\bcallable\x12\x16\n" +
@@ -685,7 +733,8 @@ const file_countersign_registry_v1_mcp_registry_service_proto_rawDesc = "" +
 	"\x06detail\x18\x04 \x01(\tR\x06detail\x12\x18\n" +
 	"\amessage\x18\x05 \x01(\tR\amessage\x12:\n" +
 	"\arouting\x18\x06 \x01(\v2 .countersign.registry.v1.RoutingR\arouting\x127\n" +
-	"\x06health\x18\a \x01(\v2\x1f.countersign.registry.v1.HealthR\x06health\"\xd1\x05\n" +
+	"\x06health\x18\a \x01(\v2\x1f.countersign.registry.v1.HealthR\x06health\x12+\n" +
+	"\x11requires_approval\x18\b \x01(\bR\x10requiresApproval\"\xd1\x05\n" +
 	"\aRouting\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x1f\n" +
 	"\vserver_name\x18\x02 \x01(\tR\n" +
@@ -706,9 +755,11 @@ const file_countersign_registry_v1_mcp_registry_service_proto_rawDesc = "" +
 	"\x15governance_policy_ref\x18\x0e \x01(\tR\x13governancePolicyRef\x12\x1f\n" +
 	"\vcommand_ref\x18\x0f \x01(\tR\n" +
 	"commandRef\x12#\n" +
-	"\rtarget_digest\x18\x10 \x01(\tR\ftargetDigest\"M\n" +
+	"\rtarget_digest\x18\x10 \x01(\tR\ftargetDigest\"\x95\x01\n" +
 	"\x18BatchResolveToolsRequest\x121\n" +
-	"\btool_ids\x18\x01 \x03(\tB\x16\xbaH\x13\x92\x01\x10\b\x01\x10\xc8\x01\x18\x01\"\ar\x05\x10\x01(\x80\x04R\atoolIds\"\x87\x01\n" +
+	"\btool_ids\x18\x01 \x03(\tB\x16\xbaH\x13\x92\x01\x10\b\x01\x10\xc8\x01\x18\x01\"\ar\x05\x10\x01(\x80\x04R\atoolIds\x12\x1e\n" +
+	"\x05agent\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\x05agent\x12&\n" +
+	"\tworkspace\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\tworkspace\"\x87\x01\n" +
 	"\x19BatchResolveToolsResponse\x12\x1a\n" +
 	"\bcallable\x18\x01 \x01(\bR\bcallable\x12N\n" +
 	"\vresolutions\x18\x02 \x03(\v2,.countersign.registry.v1.ResolveToolResponseR\vresolutions\"\x8b\x01\n" +

@@ -2778,6 +2778,116 @@ func (x *ApproveLaunchResponse) GetServer() *McpServer {
 	return nil
 }
 
+// Request of QuarantineMcpServer.
+type QuarantineMcpServerRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server's id or name.
+	ServerId string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	// Why.
+	Comment string `protobuf:"bytes,2,opt,name=comment,proto3" json:"comment,omitempty"`
+	// What the caller saw.
+	Etag          string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuarantineMcpServerRequest) Reset() {
+	*x = QuarantineMcpServerRequest{}
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuarantineMcpServerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuarantineMcpServerRequest) ProtoMessage() {}
+
+func (x *QuarantineMcpServerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuarantineMcpServerRequest.ProtoReflect.Descriptor instead.
+func (*QuarantineMcpServerRequest) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *QuarantineMcpServerRequest) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+func (x *QuarantineMcpServerRequest) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+func (x *QuarantineMcpServerRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+// Response of QuarantineMcpServer.
+type QuarantineMcpServerResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server as it is now.
+	Server        *McpServer `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuarantineMcpServerResponse) Reset() {
+	*x = QuarantineMcpServerResponse{}
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuarantineMcpServerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuarantineMcpServerResponse) ProtoMessage() {}
+
+func (x *QuarantineMcpServerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuarantineMcpServerResponse.ProtoReflect.Descriptor instead.
+func (*QuarantineMcpServerResponse) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *QuarantineMcpServerResponse) GetServer() *McpServer {
+	if x != nil {
+		return x.Server
+	}
+	return nil
+}
+
 // Request of RetireMcpServer.
 type RetireMcpServerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2793,7 +2903,7 @@ type RetireMcpServerRequest struct {
 
 func (x *RetireMcpServerRequest) Reset() {
 	*x = RetireMcpServerRequest{}
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[34]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2805,7 +2915,7 @@ func (x *RetireMcpServerRequest) String() string {
 func (*RetireMcpServerRequest) ProtoMessage() {}
 
 func (x *RetireMcpServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[34]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2818,7 +2928,7 @@ func (x *RetireMcpServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetireMcpServerRequest.ProtoReflect.Descriptor instead.
 func (*RetireMcpServerRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{34}
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RetireMcpServerRequest) GetServerId() string {
@@ -2853,7 +2963,7 @@ type RetireMcpServerResponse struct {
 
 func (x *RetireMcpServerResponse) Reset() {
 	*x = RetireMcpServerResponse{}
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[35]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2865,7 +2975,7 @@ func (x *RetireMcpServerResponse) String() string {
 func (*RetireMcpServerResponse) ProtoMessage() {}
 
 func (x *RetireMcpServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[35]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2878,7 +2988,7 @@ func (x *RetireMcpServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetireMcpServerResponse.ProtoReflect.Descriptor instead.
 func (*RetireMcpServerResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{35}
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RetireMcpServerResponse) GetServer() *McpServer {
@@ -2903,7 +3013,7 @@ type ListMcpServerRunsRequest struct {
 
 func (x *ListMcpServerRunsRequest) Reset() {
 	*x = ListMcpServerRunsRequest{}
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[36]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2915,7 +3025,7 @@ func (x *ListMcpServerRunsRequest) String() string {
 func (*ListMcpServerRunsRequest) ProtoMessage() {}
 
 func (x *ListMcpServerRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[36]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2928,7 +3038,7 @@ func (x *ListMcpServerRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMcpServerRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListMcpServerRunsRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{36}
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListMcpServerRunsRequest) GetServerId() string {
@@ -2965,7 +3075,7 @@ type ListMcpServerRunsResponse struct {
 
 func (x *ListMcpServerRunsResponse) Reset() {
 	*x = ListMcpServerRunsResponse{}
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[37]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2977,7 +3087,7 @@ func (x *ListMcpServerRunsResponse) String() string {
 func (*ListMcpServerRunsResponse) ProtoMessage() {}
 
 func (x *ListMcpServerRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[37]
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2990,7 +3100,7 @@ func (x *ListMcpServerRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMcpServerRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListMcpServerRunsResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{37}
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListMcpServerRunsResponse) GetRuns() []*Run {
@@ -3230,6 +3340,14 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\acomment\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\acomment\x12\x1b\n" +
 	"\x04etag\x18\x04 \x01(\tB\a\xbaH\x04r\x02(@R\x04etag\"S\n" +
 	"\x15ApproveLaunchResponse\x12:\n" +
+	"\x06server\x18\x01 \x01(\v2\".countersign.registry.v1.McpServerR\x06server\"\x88\x01\n" +
+	"\x1aQuarantineMcpServerRequest\x12'\n" +
+	"\tserver_id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\x01R\bserverId\x12$\n" +
+	"\acomment\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\x10R\acomment\x12\x1b\n" +
+	"\x04etag\x18\x03 \x01(\tB\a\xbaH\x04r\x02(@R\x04etag\"Y\n" +
+	"\x1bQuarantineMcpServerResponse\x12:\n" +
 	"\x06server\x18\x01 \x01(\v2\".countersign.registry.v1.McpServerR\x06server\"\x82\x01\n" +
 	"\x16RetireMcpServerRequest\x12'\n" +
 	"\tserver_id\x18\x01 \x01(\tB\n" +
@@ -3263,7 +3381,7 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\x17CAPABILITY_BLOCKER_LOOK\x10\x02\x12\x1e\n" +
 	"\x1aCAPABILITY_BLOCKER_VERSION\x10\x03\x12\x1b\n" +
 	"\x17CAPABILITY_BLOCKER_TOOL\x10\x04\x12\x1f\n" +
-	"\x1bCAPABILITY_BLOCKER_ARGUMENT\x10\x052\xc2\x13\n" +
+	"\x1bCAPABILITY_BLOCKER_ARGUMENT\x10\x052\x85\x15\n" +
 	"\x10McpServerService\x12\xa3\x01\n" +
 	"\x11RegisterMcpServer\x121.countersign.registry.v1.RegisterMcpServerRequest\x1a2.countersign.registry.v1.RegisterMcpServerResponse\"'\x82\xd3\xe4\x93\x02!:\x01*b\x06server\"\x14/factory/mcp-servers\x12\xa0\x01\n" +
 	"\fGetMcpServer\x12,.countersign.registry.v1.GetMcpServerRequest\x1a-.countersign.registry.v1.GetMcpServerResponse\"3\x82\xd3\xe4\x93\x02*b\x06server\x12 /factory/mcp-servers/{server_id}\x90\x02\x01\x12\x92\x01\n" +
@@ -3276,7 +3394,8 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\x11ActivateMcpServer\x121.countersign.registry.v1.ActivateMcpServerRequest\x1a2.countersign.registry.v1.ActivateMcpServerResponse\"<\x82\xd3\xe4\x93\x026:\x01*b\x06server\")/factory/mcp-servers/{server_id}/activate\x12\xb2\x01\n" +
 	"\rApproveLaunch\x12-.countersign.registry.v1.ApproveLaunchRequest\x1a..countersign.registry.v1.ApproveLaunchResponse\"B\x82\xd3\xe4\x93\x02<:\x01*b\x06server\"//factory/mcp-servers/{server_id}/approve-launch\x12\xb0\x01\n" +
 	"\x0fRejectMcpServer\x12/.countersign.registry.v1.RejectMcpServerRequest\x1a0.countersign.registry.v1.RejectMcpServerResponse\":\x82\xd3\xe4\x93\x024:\x01*b\x06server\"'/factory/mcp-servers/{server_id}/reject\x12\xb2\x01\n" +
-	"\rRequestReview\x12-.countersign.registry.v1.RequestReviewRequest\x1a..countersign.registry.v1.RequestReviewResponse\"B\x82\xd3\xe4\x93\x02<:\x01*b\x06server\"//factory/mcp-servers/{server_id}/request-review\x12\xb0\x01\n" +
+	"\rRequestReview\x12-.countersign.registry.v1.RequestReviewRequest\x1a..countersign.registry.v1.RequestReviewResponse\"B\x82\xd3\xe4\x93\x02<:\x01*b\x06server\"//factory/mcp-servers/{server_id}/request-review\x12\xc0\x01\n" +
+	"\x13QuarantineMcpServer\x123.countersign.registry.v1.QuarantineMcpServerRequest\x1a4.countersign.registry.v1.QuarantineMcpServerResponse\">\x82\xd3\xe4\x93\x028:\x01*b\x06server\"+/factory/mcp-servers/{server_id}/quarantine\x12\xb0\x01\n" +
 	"\x0fRetireMcpServer\x12/.countersign.registry.v1.RetireMcpServerRequest\x1a0.countersign.registry.v1.RetireMcpServerResponse\":\x82\xd3\xe4\x93\x024:\x01*b\x06server\"'/factory/mcp-servers/{server_id}/retire\x12\xac\x01\n" +
 	"\x11ListMcpServerRuns\x121.countersign.registry.v1.ListMcpServerRunsRequest\x1a2.countersign.registry.v1.ListMcpServerRunsResponse\"0\x82\xd3\xe4\x93\x02'\x12%/factory/mcp-servers/{server_id}/runs\x90\x02\x01B6Z4countersign/proto/countersign/registry/v1;registryv1b\x06proto3"
 
@@ -3293,7 +3412,7 @@ func file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP() []byte 
 }
 
 var file_countersign_registry_v1_mcp_server_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_countersign_registry_v1_mcp_server_service_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_countersign_registry_v1_mcp_server_service_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_countersign_registry_v1_mcp_server_service_proto_goTypes = []any{
 	(CapabilityView)(0),                     // 0: countersign.registry.v1.CapabilityView
 	(CapabilityAxis)(0),                     // 1: countersign.registry.v1.CapabilityAxis
@@ -3332,105 +3451,110 @@ var file_countersign_registry_v1_mcp_server_service_proto_goTypes = []any{
 	(*RequestReviewResponse)(nil),           // 34: countersign.registry.v1.RequestReviewResponse
 	(*ApproveLaunchRequest)(nil),            // 35: countersign.registry.v1.ApproveLaunchRequest
 	(*ApproveLaunchResponse)(nil),           // 36: countersign.registry.v1.ApproveLaunchResponse
-	(*RetireMcpServerRequest)(nil),          // 37: countersign.registry.v1.RetireMcpServerRequest
-	(*RetireMcpServerResponse)(nil),         // 38: countersign.registry.v1.RetireMcpServerResponse
-	(*ListMcpServerRunsRequest)(nil),        // 39: countersign.registry.v1.ListMcpServerRunsRequest
-	(*ListMcpServerRunsResponse)(nil),       // 40: countersign.registry.v1.ListMcpServerRunsResponse
-	nil,                                     // 41: countersign.registry.v1.RegisterMcpServerRequest.LabelsEntry
-	nil,                                     // 42: countersign.registry.v1.ServerPatch.LabelsEntry
-	(McpDirection)(0),                       // 43: countersign.registry.v1.McpDirection
-	(McpTransport)(0),                       // 44: countersign.registry.v1.McpTransport
-	(McpAuthentication)(0),                  // 45: countersign.registry.v1.McpAuthentication
-	(*McpServer)(nil),                       // 46: countersign.registry.v1.McpServer
-	(*fieldmaskpb.FieldMask)(nil),           // 47: google.protobuf.FieldMask
-	(*durationpb.Duration)(nil),             // 48: google.protobuf.Duration
-	(*Run)(nil),                             // 49: countersign.registry.v1.Run
-	(*ReportedIdentity)(nil),                // 50: countersign.registry.v1.ReportedIdentity
-	(*Review)(nil),                          // 51: countersign.registry.v1.Review
-	(*Tool)(nil),                            // 52: countersign.registry.v1.Tool
-	(*Resource)(nil),                        // 53: countersign.registry.v1.Resource
-	(*Prompt)(nil),                          // 54: countersign.registry.v1.Prompt
-	(*timestamppb.Timestamp)(nil),           // 55: google.protobuf.Timestamp
-	(SideEffectClass)(0),                    // 56: countersign.registry.v1.SideEffectClass
+	(*QuarantineMcpServerRequest)(nil),      // 37: countersign.registry.v1.QuarantineMcpServerRequest
+	(*QuarantineMcpServerResponse)(nil),     // 38: countersign.registry.v1.QuarantineMcpServerResponse
+	(*RetireMcpServerRequest)(nil),          // 39: countersign.registry.v1.RetireMcpServerRequest
+	(*RetireMcpServerResponse)(nil),         // 40: countersign.registry.v1.RetireMcpServerResponse
+	(*ListMcpServerRunsRequest)(nil),        // 41: countersign.registry.v1.ListMcpServerRunsRequest
+	(*ListMcpServerRunsResponse)(nil),       // 42: countersign.registry.v1.ListMcpServerRunsResponse
+	nil,                                     // 43: countersign.registry.v1.RegisterMcpServerRequest.LabelsEntry
+	nil,                                     // 44: countersign.registry.v1.ServerPatch.LabelsEntry
+	(McpDirection)(0),                       // 45: countersign.registry.v1.McpDirection
+	(McpTransport)(0),                       // 46: countersign.registry.v1.McpTransport
+	(McpAuthentication)(0),                  // 47: countersign.registry.v1.McpAuthentication
+	(*McpServer)(nil),                       // 48: countersign.registry.v1.McpServer
+	(*fieldmaskpb.FieldMask)(nil),           // 49: google.protobuf.FieldMask
+	(*durationpb.Duration)(nil),             // 50: google.protobuf.Duration
+	(*Run)(nil),                             // 51: countersign.registry.v1.Run
+	(*ReportedIdentity)(nil),                // 52: countersign.registry.v1.ReportedIdentity
+	(*Review)(nil),                          // 53: countersign.registry.v1.Review
+	(*Tool)(nil),                            // 54: countersign.registry.v1.Tool
+	(*Resource)(nil),                        // 55: countersign.registry.v1.Resource
+	(*Prompt)(nil),                          // 56: countersign.registry.v1.Prompt
+	(*timestamppb.Timestamp)(nil),           // 57: google.protobuf.Timestamp
+	(SideEffectClass)(0),                    // 58: countersign.registry.v1.SideEffectClass
 }
 var file_countersign_registry_v1_mcp_server_service_proto_depIdxs = []int32{
-	43, // 0: countersign.registry.v1.RegisterMcpServerRequest.direction:type_name -> countersign.registry.v1.McpDirection
-	44, // 1: countersign.registry.v1.RegisterMcpServerRequest.transport:type_name -> countersign.registry.v1.McpTransport
-	45, // 2: countersign.registry.v1.RegisterMcpServerRequest.authentication:type_name -> countersign.registry.v1.McpAuthentication
-	41, // 3: countersign.registry.v1.RegisterMcpServerRequest.labels:type_name -> countersign.registry.v1.RegisterMcpServerRequest.LabelsEntry
-	46, // 4: countersign.registry.v1.RegisterMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	46, // 5: countersign.registry.v1.GetMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	46, // 6: countersign.registry.v1.ListMcpServersResponse.servers:type_name -> countersign.registry.v1.McpServer
+	45, // 0: countersign.registry.v1.RegisterMcpServerRequest.direction:type_name -> countersign.registry.v1.McpDirection
+	46, // 1: countersign.registry.v1.RegisterMcpServerRequest.transport:type_name -> countersign.registry.v1.McpTransport
+	47, // 2: countersign.registry.v1.RegisterMcpServerRequest.authentication:type_name -> countersign.registry.v1.McpAuthentication
+	43, // 3: countersign.registry.v1.RegisterMcpServerRequest.labels:type_name -> countersign.registry.v1.RegisterMcpServerRequest.LabelsEntry
+	48, // 4: countersign.registry.v1.RegisterMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	48, // 5: countersign.registry.v1.GetMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	48, // 6: countersign.registry.v1.ListMcpServersResponse.servers:type_name -> countersign.registry.v1.McpServer
 	10, // 7: countersign.registry.v1.UpdateMcpServerRequest.server:type_name -> countersign.registry.v1.ServerPatch
-	47, // 8: countersign.registry.v1.UpdateMcpServerRequest.update_mask:type_name -> google.protobuf.FieldMask
-	42, // 9: countersign.registry.v1.ServerPatch.labels:type_name -> countersign.registry.v1.ServerPatch.LabelsEntry
-	46, // 10: countersign.registry.v1.UpdateMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	48, // 11: countersign.registry.v1.DiscoverMcpCapabilitiesRequest.wait:type_name -> google.protobuf.Duration
-	49, // 12: countersign.registry.v1.DiscoverMcpCapabilitiesResponse.run:type_name -> countersign.registry.v1.Run
-	46, // 13: countersign.registry.v1.DiscoverMcpCapabilitiesResponse.server:type_name -> countersign.registry.v1.McpServer
+	49, // 8: countersign.registry.v1.UpdateMcpServerRequest.update_mask:type_name -> google.protobuf.FieldMask
+	44, // 9: countersign.registry.v1.ServerPatch.labels:type_name -> countersign.registry.v1.ServerPatch.LabelsEntry
+	48, // 10: countersign.registry.v1.UpdateMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	50, // 11: countersign.registry.v1.DiscoverMcpCapabilitiesRequest.wait:type_name -> google.protobuf.Duration
+	51, // 12: countersign.registry.v1.DiscoverMcpCapabilitiesResponse.run:type_name -> countersign.registry.v1.Run
+	48, // 13: countersign.registry.v1.DiscoverMcpCapabilitiesResponse.server:type_name -> countersign.registry.v1.McpServer
 	16, // 14: countersign.registry.v1.TestMcpServerResponse.steps:type_name -> countersign.registry.v1.TestStep
-	50, // 15: countersign.registry.v1.TestMcpServerResponse.reported:type_name -> countersign.registry.v1.ReportedIdentity
-	48, // 16: countersign.registry.v1.TestStep.duration:type_name -> google.protobuf.Duration
+	52, // 15: countersign.registry.v1.TestMcpServerResponse.reported:type_name -> countersign.registry.v1.ReportedIdentity
+	50, // 16: countersign.registry.v1.TestStep.duration:type_name -> google.protobuf.Duration
 	0,  // 17: countersign.registry.v1.GetMcpCapabilitiesRequest.view:type_name -> countersign.registry.v1.CapabilityView
-	51, // 18: countersign.registry.v1.GetMcpCapabilitiesResponse.review:type_name -> countersign.registry.v1.Review
-	52, // 19: countersign.registry.v1.GetMcpCapabilitiesResponse.tools:type_name -> countersign.registry.v1.Tool
-	53, // 20: countersign.registry.v1.GetMcpCapabilitiesResponse.resources:type_name -> countersign.registry.v1.Resource
-	54, // 21: countersign.registry.v1.GetMcpCapabilitiesResponse.prompts:type_name -> countersign.registry.v1.Prompt
+	53, // 18: countersign.registry.v1.GetMcpCapabilitiesResponse.review:type_name -> countersign.registry.v1.Review
+	54, // 19: countersign.registry.v1.GetMcpCapabilitiesResponse.tools:type_name -> countersign.registry.v1.Tool
+	55, // 20: countersign.registry.v1.GetMcpCapabilitiesResponse.resources:type_name -> countersign.registry.v1.Resource
+	56, // 21: countersign.registry.v1.GetMcpCapabilitiesResponse.prompts:type_name -> countersign.registry.v1.Prompt
 	21, // 22: countersign.registry.v1.GetCapabilityReportResponse.report:type_name -> countersign.registry.v1.CapabilityReport
-	50, // 23: countersign.registry.v1.CapabilityReport.reported:type_name -> countersign.registry.v1.ReportedIdentity
+	52, // 23: countersign.registry.v1.CapabilityReport.reported:type_name -> countersign.registry.v1.ReportedIdentity
 	22, // 24: countersign.registry.v1.CapabilityReport.known_servers:type_name -> countersign.registry.v1.KnownServer
 	23, // 25: countersign.registry.v1.CapabilityReport.capabilities:type_name -> countersign.registry.v1.CapabilityState
 	25, // 26: countersign.registry.v1.CapabilityReport.tools:type_name -> countersign.registry.v1.ReportedTool
 	25, // 27: countersign.registry.v1.CapabilityReport.foreign_tools:type_name -> countersign.registry.v1.ReportedTool
 	25, // 28: countersign.registry.v1.CapabilityReport.quarantined_tools:type_name -> countersign.registry.v1.ReportedTool
-	55, // 29: countersign.registry.v1.CapabilityReport.look_time:type_name -> google.protobuf.Timestamp
+	57, // 29: countersign.registry.v1.CapabilityReport.look_time:type_name -> google.protobuf.Timestamp
 	2,  // 30: countersign.registry.v1.CapabilityState.blocker:type_name -> countersign.registry.v1.CapabilityBlocker
 	1,  // 31: countersign.registry.v1.CapabilityState.since_axis:type_name -> countersign.registry.v1.CapabilityAxis
 	24, // 32: countersign.registry.v1.CapabilityState.required_arguments:type_name -> countersign.registry.v1.RequiredArgument
-	56, // 33: countersign.registry.v1.ToolLine.class:type_name -> countersign.registry.v1.SideEffectClass
+	58, // 33: countersign.registry.v1.ToolLine.class:type_name -> countersign.registry.v1.SideEffectClass
 	26, // 34: countersign.registry.v1.ActivateMcpServerRequest.tools:type_name -> countersign.registry.v1.ToolLine
 	27, // 35: countersign.registry.v1.ActivateMcpServerRequest.resources:type_name -> countersign.registry.v1.ResourceLine
 	28, // 36: countersign.registry.v1.ActivateMcpServerRequest.prompts:type_name -> countersign.registry.v1.PromptLine
-	55, // 37: countersign.registry.v1.ActivateMcpServerRequest.exception_expire_time:type_name -> google.protobuf.Timestamp
-	46, // 38: countersign.registry.v1.ActivateMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	46, // 39: countersign.registry.v1.RejectMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	46, // 40: countersign.registry.v1.RequestReviewResponse.server:type_name -> countersign.registry.v1.McpServer
-	46, // 41: countersign.registry.v1.ApproveLaunchResponse.server:type_name -> countersign.registry.v1.McpServer
-	46, // 42: countersign.registry.v1.RetireMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	49, // 43: countersign.registry.v1.ListMcpServerRunsResponse.runs:type_name -> countersign.registry.v1.Run
-	3,  // 44: countersign.registry.v1.McpServerService.RegisterMcpServer:input_type -> countersign.registry.v1.RegisterMcpServerRequest
-	5,  // 45: countersign.registry.v1.McpServerService.GetMcpServer:input_type -> countersign.registry.v1.GetMcpServerRequest
-	7,  // 46: countersign.registry.v1.McpServerService.ListMcpServers:input_type -> countersign.registry.v1.ListMcpServersRequest
-	9,  // 47: countersign.registry.v1.McpServerService.UpdateMcpServer:input_type -> countersign.registry.v1.UpdateMcpServerRequest
-	12, // 48: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:input_type -> countersign.registry.v1.DiscoverMcpCapabilitiesRequest
-	14, // 49: countersign.registry.v1.McpServerService.TestMcpServer:input_type -> countersign.registry.v1.TestMcpServerRequest
-	17, // 50: countersign.registry.v1.McpServerService.GetMcpCapabilities:input_type -> countersign.registry.v1.GetMcpCapabilitiesRequest
-	19, // 51: countersign.registry.v1.McpServerService.GetCapabilityReport:input_type -> countersign.registry.v1.GetCapabilityReportRequest
-	29, // 52: countersign.registry.v1.McpServerService.ActivateMcpServer:input_type -> countersign.registry.v1.ActivateMcpServerRequest
-	35, // 53: countersign.registry.v1.McpServerService.ApproveLaunch:input_type -> countersign.registry.v1.ApproveLaunchRequest
-	31, // 54: countersign.registry.v1.McpServerService.RejectMcpServer:input_type -> countersign.registry.v1.RejectMcpServerRequest
-	33, // 55: countersign.registry.v1.McpServerService.RequestReview:input_type -> countersign.registry.v1.RequestReviewRequest
-	37, // 56: countersign.registry.v1.McpServerService.RetireMcpServer:input_type -> countersign.registry.v1.RetireMcpServerRequest
-	39, // 57: countersign.registry.v1.McpServerService.ListMcpServerRuns:input_type -> countersign.registry.v1.ListMcpServerRunsRequest
-	4,  // 58: countersign.registry.v1.McpServerService.RegisterMcpServer:output_type -> countersign.registry.v1.RegisterMcpServerResponse
-	6,  // 59: countersign.registry.v1.McpServerService.GetMcpServer:output_type -> countersign.registry.v1.GetMcpServerResponse
-	8,  // 60: countersign.registry.v1.McpServerService.ListMcpServers:output_type -> countersign.registry.v1.ListMcpServersResponse
-	11, // 61: countersign.registry.v1.McpServerService.UpdateMcpServer:output_type -> countersign.registry.v1.UpdateMcpServerResponse
-	13, // 62: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:output_type -> countersign.registry.v1.DiscoverMcpCapabilitiesResponse
-	15, // 63: countersign.registry.v1.McpServerService.TestMcpServer:output_type -> countersign.registry.v1.TestMcpServerResponse
-	18, // 64: countersign.registry.v1.McpServerService.GetMcpCapabilities:output_type -> countersign.registry.v1.GetMcpCapabilitiesResponse
-	20, // 65: countersign.registry.v1.McpServerService.GetCapabilityReport:output_type -> countersign.registry.v1.GetCapabilityReportResponse
-	30, // 66: countersign.registry.v1.McpServerService.ActivateMcpServer:output_type -> countersign.registry.v1.ActivateMcpServerResponse
-	36, // 67: countersign.registry.v1.McpServerService.ApproveLaunch:output_type -> countersign.registry.v1.ApproveLaunchResponse
-	32, // 68: countersign.registry.v1.McpServerService.RejectMcpServer:output_type -> countersign.registry.v1.RejectMcpServerResponse
-	34, // 69: countersign.registry.v1.McpServerService.RequestReview:output_type -> countersign.registry.v1.RequestReviewResponse
-	38, // 70: countersign.registry.v1.McpServerService.RetireMcpServer:output_type -> countersign.registry.v1.RetireMcpServerResponse
-	40, // 71: countersign.registry.v1.McpServerService.ListMcpServerRuns:output_type -> countersign.registry.v1.ListMcpServerRunsResponse
-	58, // [58:72] is the sub-list for method output_type
-	44, // [44:58] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	57, // 37: countersign.registry.v1.ActivateMcpServerRequest.exception_expire_time:type_name -> google.protobuf.Timestamp
+	48, // 38: countersign.registry.v1.ActivateMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	48, // 39: countersign.registry.v1.RejectMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	48, // 40: countersign.registry.v1.RequestReviewResponse.server:type_name -> countersign.registry.v1.McpServer
+	48, // 41: countersign.registry.v1.ApproveLaunchResponse.server:type_name -> countersign.registry.v1.McpServer
+	48, // 42: countersign.registry.v1.QuarantineMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	48, // 43: countersign.registry.v1.RetireMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	51, // 44: countersign.registry.v1.ListMcpServerRunsResponse.runs:type_name -> countersign.registry.v1.Run
+	3,  // 45: countersign.registry.v1.McpServerService.RegisterMcpServer:input_type -> countersign.registry.v1.RegisterMcpServerRequest
+	5,  // 46: countersign.registry.v1.McpServerService.GetMcpServer:input_type -> countersign.registry.v1.GetMcpServerRequest
+	7,  // 47: countersign.registry.v1.McpServerService.ListMcpServers:input_type -> countersign.registry.v1.ListMcpServersRequest
+	9,  // 48: countersign.registry.v1.McpServerService.UpdateMcpServer:input_type -> countersign.registry.v1.UpdateMcpServerRequest
+	12, // 49: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:input_type -> countersign.registry.v1.DiscoverMcpCapabilitiesRequest
+	14, // 50: countersign.registry.v1.McpServerService.TestMcpServer:input_type -> countersign.registry.v1.TestMcpServerRequest
+	17, // 51: countersign.registry.v1.McpServerService.GetMcpCapabilities:input_type -> countersign.registry.v1.GetMcpCapabilitiesRequest
+	19, // 52: countersign.registry.v1.McpServerService.GetCapabilityReport:input_type -> countersign.registry.v1.GetCapabilityReportRequest
+	29, // 53: countersign.registry.v1.McpServerService.ActivateMcpServer:input_type -> countersign.registry.v1.ActivateMcpServerRequest
+	35, // 54: countersign.registry.v1.McpServerService.ApproveLaunch:input_type -> countersign.registry.v1.ApproveLaunchRequest
+	31, // 55: countersign.registry.v1.McpServerService.RejectMcpServer:input_type -> countersign.registry.v1.RejectMcpServerRequest
+	33, // 56: countersign.registry.v1.McpServerService.RequestReview:input_type -> countersign.registry.v1.RequestReviewRequest
+	37, // 57: countersign.registry.v1.McpServerService.QuarantineMcpServer:input_type -> countersign.registry.v1.QuarantineMcpServerRequest
+	39, // 58: countersign.registry.v1.McpServerService.RetireMcpServer:input_type -> countersign.registry.v1.RetireMcpServerRequest
+	41, // 59: countersign.registry.v1.McpServerService.ListMcpServerRuns:input_type -> countersign.registry.v1.ListMcpServerRunsRequest
+	4,  // 60: countersign.registry.v1.McpServerService.RegisterMcpServer:output_type -> countersign.registry.v1.RegisterMcpServerResponse
+	6,  // 61: countersign.registry.v1.McpServerService.GetMcpServer:output_type -> countersign.registry.v1.GetMcpServerResponse
+	8,  // 62: countersign.registry.v1.McpServerService.ListMcpServers:output_type -> countersign.registry.v1.ListMcpServersResponse
+	11, // 63: countersign.registry.v1.McpServerService.UpdateMcpServer:output_type -> countersign.registry.v1.UpdateMcpServerResponse
+	13, // 64: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:output_type -> countersign.registry.v1.DiscoverMcpCapabilitiesResponse
+	15, // 65: countersign.registry.v1.McpServerService.TestMcpServer:output_type -> countersign.registry.v1.TestMcpServerResponse
+	18, // 66: countersign.registry.v1.McpServerService.GetMcpCapabilities:output_type -> countersign.registry.v1.GetMcpCapabilitiesResponse
+	20, // 67: countersign.registry.v1.McpServerService.GetCapabilityReport:output_type -> countersign.registry.v1.GetCapabilityReportResponse
+	30, // 68: countersign.registry.v1.McpServerService.ActivateMcpServer:output_type -> countersign.registry.v1.ActivateMcpServerResponse
+	36, // 69: countersign.registry.v1.McpServerService.ApproveLaunch:output_type -> countersign.registry.v1.ApproveLaunchResponse
+	32, // 70: countersign.registry.v1.McpServerService.RejectMcpServer:output_type -> countersign.registry.v1.RejectMcpServerResponse
+	34, // 71: countersign.registry.v1.McpServerService.RequestReview:output_type -> countersign.registry.v1.RequestReviewResponse
+	38, // 72: countersign.registry.v1.McpServerService.QuarantineMcpServer:output_type -> countersign.registry.v1.QuarantineMcpServerResponse
+	40, // 73: countersign.registry.v1.McpServerService.RetireMcpServer:output_type -> countersign.registry.v1.RetireMcpServerResponse
+	42, // 74: countersign.registry.v1.McpServerService.ListMcpServerRuns:output_type -> countersign.registry.v1.ListMcpServerRunsResponse
+	60, // [60:75] is the sub-list for method output_type
+	45, // [45:60] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_countersign_registry_v1_mcp_server_service_proto_init() }
@@ -3445,7 +3569,7 @@ func file_countersign_registry_v1_mcp_server_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_countersign_registry_v1_mcp_server_service_proto_rawDesc), len(file_countersign_registry_v1_mcp_server_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   40,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -11,6 +11,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -23,6 +24,63 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Where a descriptor version stands.
+type ToolDescriptorStatus int32
+
+const (
+	// Not said.
+	ToolDescriptorStatus_TOOL_DESCRIPTOR_STATUS_UNSPECIFIED ToolDescriptorStatus = 0
+	// Approvals cannot name it yet.
+	ToolDescriptorStatus_TOOL_DESCRIPTOR_STATUS_DRAFT ToolDescriptorStatus = 1
+	// Approvals can name it.
+	ToolDescriptorStatus_TOOL_DESCRIPTOR_STATUS_PUBLISHED ToolDescriptorStatus = 2
+	// Approvals cannot name it any more.
+	ToolDescriptorStatus_TOOL_DESCRIPTOR_STATUS_DEPRECATED ToolDescriptorStatus = 3
+)
+
+// Enum value maps for ToolDescriptorStatus.
+var (
+	ToolDescriptorStatus_name = map[int32]string{
+		0: "TOOL_DESCRIPTOR_STATUS_UNSPECIFIED",
+		1: "TOOL_DESCRIPTOR_STATUS_DRAFT",
+		2: "TOOL_DESCRIPTOR_STATUS_PUBLISHED",
+		3: "TOOL_DESCRIPTOR_STATUS_DEPRECATED",
+	}
+	ToolDescriptorStatus_value = map[string]int32{
+		"TOOL_DESCRIPTOR_STATUS_UNSPECIFIED": 0,
+		"TOOL_DESCRIPTOR_STATUS_DRAFT":       1,
+		"TOOL_DESCRIPTOR_STATUS_PUBLISHED":   2,
+		"TOOL_DESCRIPTOR_STATUS_DEPRECATED":  3,
+	}
+)
+
+func (x ToolDescriptorStatus) Enum() *ToolDescriptorStatus {
+	p := new(ToolDescriptorStatus)
+	*p = x
+	return p
+}
+
+func (x ToolDescriptorStatus) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ToolDescriptorStatus) Descriptor() protoreflect.EnumDescriptor {
+	return file_countersign_registry_v1_tool_catalog_service_proto_enumTypes[0].Descriptor()
+}
+
+func (ToolDescriptorStatus) Type() protoreflect.EnumType {
+	return &file_countersign_registry_v1_tool_catalog_service_proto_enumTypes[0]
+}
+
+func (x ToolDescriptorStatus) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ToolDescriptorStatus.Descriptor instead.
+func (ToolDescriptorStatus) EnumDescriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{0}
+}
+
 // Request of ListTools.
 type ListToolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -31,12 +89,17 @@ type ListToolsRequest struct {
 	// next_page_token of the page before, with the same filter and order.
 	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// AIP-160: comparisons of tool_id, name, server_id, server (its name),
-	// provider, enabled, available and bound, joined by AND.
+	// provider, class, enabled, available, bound, callable, quarantined,
+	// requires_approval and labels.KEY of the server, joined by AND.
 	Filter string `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
-	// tool_id or first_seen_time, with " desc" behind it for the reverse.
+	// tool_id or first_seen_time, with " desc" behind it for the reverse; or
+	// relevance, of a search, which is then the default.
 	OrderBy string `protobuf:"bytes,4,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	// Tools of retired servers too.
-	ShowRetired   bool `protobuf:"varint,5,opt,name=show_retired,json=showRetired,proto3" json:"show_retired,omitempty"`
+	ShowRetired bool `protobuf:"varint,5,opt,name=show_retired,json=showRetired,proto3" json:"show_retired,omitempty"`
+	// Words that must all be found in name, title, description or the server's
+	// name, each as the beginning of a word, whatever the case.
+	Search        string `protobuf:"bytes,6,opt,name=search,proto3" json:"search,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -104,6 +167,13 @@ func (x *ListToolsRequest) GetShowRetired() bool {
 		return x.ShowRetired
 	}
 	return false
+}
+
+func (x *ListToolsRequest) GetSearch() string {
+	if x != nil {
+		return x.Search
+	}
+	return ""
 }
 
 // Response of ListTools.
@@ -363,11 +433,1787 @@ func (x *SetToolEnabledResponse) GetTool() *Tool {
 	return nil
 }
 
+// Request of ListToolFacets.
+type ListToolFacetsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in ListTools.
+	Filter string `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	// As in ListTools.
+	Search string `protobuf:"bytes,2,opt,name=search,proto3" json:"search,omitempty"`
+	// Tools of retired servers too.
+	ShowRetired bool `protobuf:"varint,3,opt,name=show_retired,json=showRetired,proto3" json:"show_retired,omitempty"`
+	// server, provider, class, enabled, available, bound, callable, quarantined,
+	// requires_approval; all when there is none.
+	Facets        []string `protobuf:"bytes,4,rep,name=facets,proto3" json:"facets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListToolFacetsRequest) Reset() {
+	*x = ListToolFacetsRequest{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListToolFacetsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListToolFacetsRequest) ProtoMessage() {}
+
+func (x *ListToolFacetsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListToolFacetsRequest.ProtoReflect.Descriptor instead.
+func (*ListToolFacetsRequest) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ListToolFacetsRequest) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+func (x *ListToolFacetsRequest) GetSearch() string {
+	if x != nil {
+		return x.Search
+	}
+	return ""
+}
+
+func (x *ListToolFacetsRequest) GetShowRetired() bool {
+	if x != nil {
+		return x.ShowRetired
+	}
+	return false
+}
+
+func (x *ListToolFacetsRequest) GetFacets() []string {
+	if x != nil {
+		return x.Facets
+	}
+	return nil
+}
+
+// Response of ListToolFacets.
+type ListToolFacetsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One for each field.
+	Facets []*ToolFacet `protobuf:"bytes,1,rep,name=facets,proto3" json:"facets,omitempty"`
+	// All tools that match.
+	TotalSize     int32 `protobuf:"varint,2,opt,name=total_size,json=totalSize,proto3" json:"total_size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListToolFacetsResponse) Reset() {
+	*x = ListToolFacetsResponse{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListToolFacetsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListToolFacetsResponse) ProtoMessage() {}
+
+func (x *ListToolFacetsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListToolFacetsResponse.ProtoReflect.Descriptor instead.
+func (*ListToolFacetsResponse) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ListToolFacetsResponse) GetFacets() []*ToolFacet {
+	if x != nil {
+		return x.Facets
+	}
+	return nil
+}
+
+func (x *ListToolFacetsResponse) GetTotalSize() int32 {
+	if x != nil {
+		return x.TotalSize
+	}
+	return 0
+}
+
+// How many tools have each value of a field.
+type ToolFacet struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The field, as filters name it.
+	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
+	// The most frequent first, 100 at most.
+	Values []*ToolFacetValue `protobuf:"bytes,2,rep,name=values,proto3" json:"values,omitempty"`
+	// Values that are not listed.
+	OtherValues   int32 `protobuf:"varint,3,opt,name=other_values,json=otherValues,proto3" json:"other_values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolFacet) Reset() {
+	*x = ToolFacet{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolFacet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolFacet) ProtoMessage() {}
+
+func (x *ToolFacet) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolFacet.ProtoReflect.Descriptor instead.
+func (*ToolFacet) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ToolFacet) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *ToolFacet) GetValues() []*ToolFacetValue {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *ToolFacet) GetOtherValues() int32 {
+	if x != nil {
+		return x.OtherValues
+	}
+	return 0
+}
+
+// One value of a field.
+type ToolFacetValue struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The value, as filters have it; empty for the tools without.
+	Value string `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
+	// How many tools have it.
+	Count         int32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolFacetValue) Reset() {
+	*x = ToolFacetValue{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolFacetValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolFacetValue) ProtoMessage() {}
+
+func (x *ToolFacetValue) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolFacetValue.ProtoReflect.Descriptor instead.
+func (*ToolFacetValue) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ToolFacetValue) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *ToolFacetValue) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// Request of SetToolsEnabled. Names at least one of filter, search and tool_ids;
+// those that are named must all hold.
+type SetToolsEnabledRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in ListTools.
+	Filter string `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	// As in ListTools.
+	Search string `protobuf:"bytes,2,opt,name=search,proto3" json:"search,omitempty"`
+	// Canonical tool ids.
+	ToolIds []string `protobuf:"bytes,3,rep,name=tool_ids,json=toolIds,proto3" json:"tool_ids,omitempty"`
+	// On or off.
+	Enabled bool `protobuf:"varint,4,opt,name=enabled,proto3" json:"enabled,omitempty"`
+	// Only say what would change.
+	DryRun        bool `protobuf:"varint,5,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetToolsEnabledRequest) Reset() {
+	*x = SetToolsEnabledRequest{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetToolsEnabledRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetToolsEnabledRequest) ProtoMessage() {}
+
+func (x *SetToolsEnabledRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetToolsEnabledRequest.ProtoReflect.Descriptor instead.
+func (*SetToolsEnabledRequest) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SetToolsEnabledRequest) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+func (x *SetToolsEnabledRequest) GetSearch() string {
+	if x != nil {
+		return x.Search
+	}
+	return ""
+}
+
+func (x *SetToolsEnabledRequest) GetToolIds() []string {
+	if x != nil {
+		return x.ToolIds
+	}
+	return nil
+}
+
+func (x *SetToolsEnabledRequest) GetEnabled() bool {
+	if x != nil {
+		return x.Enabled
+	}
+	return false
+}
+
+func (x *SetToolsEnabledRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+// Response of SetToolsEnabled.
+type SetToolsEnabledResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One for each server with tools that were chosen.
+	Servers []*ServerToolsEnabled `protobuf:"bytes,1,rep,name=servers,proto3" json:"servers,omitempty"`
+	// Tools that were, or would be, switched.
+	ChangedTools int32 `protobuf:"varint,2,opt,name=changed_tools,json=changedTools,proto3" json:"changed_tools,omitempty"`
+	// Tools that were chosen and are so already.
+	UnchangedTools int32 `protobuf:"varint,3,opt,name=unchanged_tools,json=unchangedTools,proto3" json:"unchanged_tools,omitempty"`
+	// Tools that could not be switched.
+	FailedTools int32 `protobuf:"varint,4,opt,name=failed_tools,json=failedTools,proto3" json:"failed_tools,omitempty"`
+	// Tool ids of the request that no live server has.
+	UnknownToolIds []string `protobuf:"bytes,5,rep,name=unknown_tool_ids,json=unknownToolIds,proto3" json:"unknown_tool_ids,omitempty"`
+	// Whether nothing was changed because only that was asked.
+	DryRun        bool `protobuf:"varint,6,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetToolsEnabledResponse) Reset() {
+	*x = SetToolsEnabledResponse{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetToolsEnabledResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetToolsEnabledResponse) ProtoMessage() {}
+
+func (x *SetToolsEnabledResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetToolsEnabledResponse.ProtoReflect.Descriptor instead.
+func (*SetToolsEnabledResponse) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *SetToolsEnabledResponse) GetServers() []*ServerToolsEnabled {
+	if x != nil {
+		return x.Servers
+	}
+	return nil
+}
+
+func (x *SetToolsEnabledResponse) GetChangedTools() int32 {
+	if x != nil {
+		return x.ChangedTools
+	}
+	return 0
+}
+
+func (x *SetToolsEnabledResponse) GetUnchangedTools() int32 {
+	if x != nil {
+		return x.UnchangedTools
+	}
+	return 0
+}
+
+func (x *SetToolsEnabledResponse) GetFailedTools() int32 {
+	if x != nil {
+		return x.FailedTools
+	}
+	return 0
+}
+
+func (x *SetToolsEnabledResponse) GetUnknownToolIds() []string {
+	if x != nil {
+		return x.UnknownToolIds
+	}
+	return nil
+}
+
+func (x *SetToolsEnabledResponse) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+// What became of the tools of one server.
+type ServerToolsEnabled struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server's id.
+	ServerId string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	// The server's name.
+	ServerName string `protobuf:"bytes,2,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
+	// The tools that were, or would be, switched; on a failure those that were not.
+	ToolIds []string `protobuf:"bytes,3,rep,name=tool_ids,json=toolIds,proto3" json:"tool_ids,omitempty"`
+	// How many of those that were chosen are so already.
+	UnchangedTools int32 `protobuf:"varint,4,opt,name=unchanged_tools,json=unchangedTools,proto3" json:"unchanged_tools,omitempty"`
+	// Why the change failed, as a stable code; empty when it did not.
+	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Why the change failed, for people.
+	Message       string `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServerToolsEnabled) Reset() {
+	*x = ServerToolsEnabled{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServerToolsEnabled) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServerToolsEnabled) ProtoMessage() {}
+
+func (x *ServerToolsEnabled) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServerToolsEnabled.ProtoReflect.Descriptor instead.
+func (*ServerToolsEnabled) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ServerToolsEnabled) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+func (x *ServerToolsEnabled) GetServerName() string {
+	if x != nil {
+		return x.ServerName
+	}
+	return ""
+}
+
+func (x *ServerToolsEnabled) GetToolIds() []string {
+	if x != nil {
+		return x.ToolIds
+	}
+	return nil
+}
+
+func (x *ServerToolsEnabled) GetUnchangedTools() int32 {
+	if x != nil {
+		return x.UnchangedTools
+	}
+	return 0
+}
+
+func (x *ServerToolsEnabled) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ServerToolsEnabled) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// Request of SetToolRequiresApproval.
+type SetToolRequiresApprovalRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The canonical tool id.
+	ToolId string `protobuf:"bytes,1,opt,name=tool_id,json=toolId,proto3" json:"tool_id,omitempty"`
+	// Whether it does.
+	RequiresApproval bool `protobuf:"varint,2,opt,name=requires_approval,json=requiresApproval,proto3" json:"requires_approval,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *SetToolRequiresApprovalRequest) Reset() {
+	*x = SetToolRequiresApprovalRequest{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetToolRequiresApprovalRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetToolRequiresApprovalRequest) ProtoMessage() {}
+
+func (x *SetToolRequiresApprovalRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetToolRequiresApprovalRequest.ProtoReflect.Descriptor instead.
+func (*SetToolRequiresApprovalRequest) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *SetToolRequiresApprovalRequest) GetToolId() string {
+	if x != nil {
+		return x.ToolId
+	}
+	return ""
+}
+
+func (x *SetToolRequiresApprovalRequest) GetRequiresApproval() bool {
+	if x != nil {
+		return x.RequiresApproval
+	}
+	return false
+}
+
+// Response of SetToolRequiresApproval.
+type SetToolRequiresApprovalResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tool as it is now.
+	Tool          *Tool `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetToolRequiresApprovalResponse) Reset() {
+	*x = SetToolRequiresApprovalResponse{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetToolRequiresApprovalResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetToolRequiresApprovalResponse) ProtoMessage() {}
+
+func (x *SetToolRequiresApprovalResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetToolRequiresApprovalResponse.ProtoReflect.Descriptor instead.
+func (*SetToolRequiresApprovalResponse) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *SetToolRequiresApprovalResponse) GetTool() *Tool {
+	if x != nil {
+		return x.Tool
+	}
+	return nil
+}
+
+// A version of a descriptor. All but its status never changes.
+type ToolDescriptor struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id; that of a tool when an approval published it.
+	DescriptorId string `protobuf:"bytes,1,opt,name=descriptor_id,json=descriptorId,proto3" json:"descriptor_id,omitempty"`
+	// From 1.
+	Version int64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// What a tool that is bound to it may do.
+	Class SideEffectClass `protobuf:"varint,3,opt,name=class,proto3,enum=countersign.registry.v1.SideEffectClass" json:"class,omitempty"`
+	// What it is, for people.
+	Description string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
+	// Where it stands.
+	Status ToolDescriptorStatus `protobuf:"varint,5,opt,name=status,proto3,enum=countersign.registry.v1.ToolDescriptorStatus" json:"status,omitempty"`
+	// The worst health of the servers of the tools that are bound to it.
+	Health *Health `protobuf:"bytes,6,opt,name=health,proto3" json:"health,omitempty"`
+	// Published, and not all of these servers are retired.
+	Active bool `protobuf:"varint,7,opt,name=active,proto3" json:"active,omitempty"`
+	// Tools that were bound to it by their last approval.
+	Tools int32 `protobuf:"varint,8,opt,name=tools,proto3" json:"tools,omitempty"`
+	// The server whose approval published it; empty when people drafted it.
+	ServerId string `protobuf:"bytes,9,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	// The approved contract digest, when an approval published it.
+	SchemaHash string `protobuf:"bytes,10,opt,name=schema_hash,json=schemaHash,proto3" json:"schema_hash,omitempty"`
+	// When it was made.
+	CreateTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	// By whom it was made.
+	CreatedBy string `protobuf:"bytes,12,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
+	// When it was published.
+	PublishTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=publish_time,json=publishTime,proto3" json:"publish_time,omitempty"`
+	// By whom it was published.
+	PublishedBy string `protobuf:"bytes,14,opt,name=published_by,json=publishedBy,proto3" json:"published_by,omitempty"`
+	// When it was deprecated.
+	DeprecateTime *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=deprecate_time,json=deprecateTime,proto3" json:"deprecate_time,omitempty"`
+	// By whom it was deprecated.
+	DeprecatedBy  string `protobuf:"bytes,16,opt,name=deprecated_by,json=deprecatedBy,proto3" json:"deprecated_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolDescriptor) Reset() {
+	*x = ToolDescriptor{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolDescriptor) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolDescriptor) ProtoMessage() {}
+
+func (x *ToolDescriptor) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolDescriptor.ProtoReflect.Descriptor instead.
+func (*ToolDescriptor) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ToolDescriptor) GetDescriptorId() string {
+	if x != nil {
+		return x.DescriptorId
+	}
+	return ""
+}
+
+func (x *ToolDescriptor) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ToolDescriptor) GetClass() SideEffectClass {
+	if x != nil {
+		return x.Class
+	}
+	return SideEffectClass_SIDE_EFFECT_CLASS_UNSPECIFIED
+}
+
+func (x *ToolDescriptor) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *ToolDescriptor) GetStatus() ToolDescriptorStatus {
+	if x != nil {
+		return x.Status
+	}
+	return ToolDescriptorStatus_TOOL_DESCRIPTOR_STATUS_UNSPECIFIED
+}
+
+func (x *ToolDescriptor) GetHealth() *Health {
+	if x != nil {
+		return x.Health
+	}
+	return nil
+}
+
+func (x *ToolDescriptor) GetActive() bool {
+	if x != nil {
+		return x.Active
+	}
+	return false
+}
+
+func (x *ToolDescriptor) GetTools() int32 {
+	if x != nil {
+		return x.Tools
+	}
+	return 0
+}
+
+func (x *ToolDescriptor) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+func (x *ToolDescriptor) GetSchemaHash() string {
+	if x != nil {
+		return x.SchemaHash
+	}
+	return ""
+}
+
+func (x *ToolDescriptor) GetCreateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTime
+	}
+	return nil
+}
+
+func (x *ToolDescriptor) GetCreatedBy() string {
+	if x != nil {
+		return x.CreatedBy
+	}
+	return ""
+}
+
+func (x *ToolDescriptor) GetPublishTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PublishTime
+	}
+	return nil
+}
+
+func (x *ToolDescriptor) GetPublishedBy() string {
+	if x != nil {
+		return x.PublishedBy
+	}
+	return ""
+}
+
+func (x *ToolDescriptor) GetDeprecateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DeprecateTime
+	}
+	return nil
+}
+
+func (x *ToolDescriptor) GetDeprecatedBy() string {
+	if x != nil {
+		return x.DeprecatedBy
+	}
+	return ""
+}
+
+// Request of CreateToolDescriptor.
+type CreateToolDescriptorRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Letters, digits, dots, hyphens and underscores.
+	DescriptorId string `protobuf:"bytes,1,opt,name=descriptor_id,json=descriptorId,proto3" json:"descriptor_id,omitempty"`
+	// What a tool that is bound to it may do.
+	Class SideEffectClass `protobuf:"varint,2,opt,name=class,proto3,enum=countersign.registry.v1.SideEffectClass" json:"class,omitempty"`
+	// What it is, for people.
+	Description   string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateToolDescriptorRequest) Reset() {
+	*x = CreateToolDescriptorRequest{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateToolDescriptorRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateToolDescriptorRequest) ProtoMessage() {}
+
+func (x *CreateToolDescriptorRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateToolDescriptorRequest.ProtoReflect.Descriptor instead.
+func (*CreateToolDescriptorRequest) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *CreateToolDescriptorRequest) GetDescriptorId() string {
+	if x != nil {
+		return x.DescriptorId
+	}
+	return ""
+}
+
+func (x *CreateToolDescriptorRequest) GetClass() SideEffectClass {
+	if x != nil {
+		return x.Class
+	}
+	return SideEffectClass_SIDE_EFFECT_CLASS_UNSPECIFIED
+}
+
+func (x *CreateToolDescriptorRequest) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+// Response of CreateToolDescriptor.
+type CreateToolDescriptorResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The draft.
+	Descriptor_   *ToolDescriptor `protobuf:"bytes,1,opt,name=descriptor,proto3" json:"descriptor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateToolDescriptorResponse) Reset() {
+	*x = CreateToolDescriptorResponse{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateToolDescriptorResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateToolDescriptorResponse) ProtoMessage() {}
+
+func (x *CreateToolDescriptorResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateToolDescriptorResponse.ProtoReflect.Descriptor instead.
+func (*CreateToolDescriptorResponse) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *CreateToolDescriptorResponse) GetDescriptor_() *ToolDescriptor {
+	if x != nil {
+		return x.Descriptor_
+	}
+	return nil
+}
+
+// Request of GetToolDescriptor.
+type GetToolDescriptorRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id.
+	DescriptorId string `protobuf:"bytes,1,opt,name=descriptor_id,json=descriptorId,proto3" json:"descriptor_id,omitempty"`
+	// Its version; the latest when 0.
+	Version       int64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetToolDescriptorRequest) Reset() {
+	*x = GetToolDescriptorRequest{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetToolDescriptorRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetToolDescriptorRequest) ProtoMessage() {}
+
+func (x *GetToolDescriptorRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetToolDescriptorRequest.ProtoReflect.Descriptor instead.
+func (*GetToolDescriptorRequest) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *GetToolDescriptorRequest) GetDescriptorId() string {
+	if x != nil {
+		return x.DescriptorId
+	}
+	return ""
+}
+
+func (x *GetToolDescriptorRequest) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+// Response of GetToolDescriptor.
+type GetToolDescriptorResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version.
+	Descriptor_   *ToolDescriptor `protobuf:"bytes,1,opt,name=descriptor,proto3" json:"descriptor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetToolDescriptorResponse) Reset() {
+	*x = GetToolDescriptorResponse{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetToolDescriptorResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetToolDescriptorResponse) ProtoMessage() {}
+
+func (x *GetToolDescriptorResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetToolDescriptorResponse.ProtoReflect.Descriptor instead.
+func (*GetToolDescriptorResponse) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *GetToolDescriptorResponse) GetDescriptor_() *ToolDescriptor {
+	if x != nil {
+		return x.Descriptor_
+	}
+	return nil
+}
+
+// Request of ListToolDescriptors.
+type ListToolDescriptorsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most this many; 50 when 0, 200 at most.
+	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the page before, with the same filter.
+	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// AIP-160: comparisons of descriptor_id, class, status and server_id, joined
+	// by AND.
+	Filter        string `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListToolDescriptorsRequest) Reset() {
+	*x = ListToolDescriptorsRequest{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListToolDescriptorsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListToolDescriptorsRequest) ProtoMessage() {}
+
+func (x *ListToolDescriptorsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListToolDescriptorsRequest.ProtoReflect.Descriptor instead.
+func (*ListToolDescriptorsRequest) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ListToolDescriptorsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListToolDescriptorsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListToolDescriptorsRequest) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+// Response of ListToolDescriptors.
+type ListToolDescriptorsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By id, the latest version of each first.
+	Descriptors []*ToolDescriptor `protobuf:"bytes,1,rep,name=descriptors,proto3" json:"descriptors,omitempty"`
+	// Empty at the end.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// All that match.
+	TotalSize     int32 `protobuf:"varint,3,opt,name=total_size,json=totalSize,proto3" json:"total_size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListToolDescriptorsResponse) Reset() {
+	*x = ListToolDescriptorsResponse{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListToolDescriptorsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListToolDescriptorsResponse) ProtoMessage() {}
+
+func (x *ListToolDescriptorsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListToolDescriptorsResponse.ProtoReflect.Descriptor instead.
+func (*ListToolDescriptorsResponse) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ListToolDescriptorsResponse) GetDescriptors() []*ToolDescriptor {
+	if x != nil {
+		return x.Descriptors
+	}
+	return nil
+}
+
+func (x *ListToolDescriptorsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListToolDescriptorsResponse) GetTotalSize() int32 {
+	if x != nil {
+		return x.TotalSize
+	}
+	return 0
+}
+
+// Request of PublishToolDescriptor.
+type PublishToolDescriptorRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id.
+	DescriptorId string `protobuf:"bytes,1,opt,name=descriptor_id,json=descriptorId,proto3" json:"descriptor_id,omitempty"`
+	// Its version.
+	Version       int64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PublishToolDescriptorRequest) Reset() {
+	*x = PublishToolDescriptorRequest{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PublishToolDescriptorRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PublishToolDescriptorRequest) ProtoMessage() {}
+
+func (x *PublishToolDescriptorRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PublishToolDescriptorRequest.ProtoReflect.Descriptor instead.
+func (*PublishToolDescriptorRequest) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *PublishToolDescriptorRequest) GetDescriptorId() string {
+	if x != nil {
+		return x.DescriptorId
+	}
+	return ""
+}
+
+func (x *PublishToolDescriptorRequest) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+// Response of PublishToolDescriptor.
+type PublishToolDescriptorResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version as it is now.
+	Descriptor_   *ToolDescriptor `protobuf:"bytes,1,opt,name=descriptor,proto3" json:"descriptor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PublishToolDescriptorResponse) Reset() {
+	*x = PublishToolDescriptorResponse{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PublishToolDescriptorResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PublishToolDescriptorResponse) ProtoMessage() {}
+
+func (x *PublishToolDescriptorResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PublishToolDescriptorResponse.ProtoReflect.Descriptor instead.
+func (*PublishToolDescriptorResponse) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *PublishToolDescriptorResponse) GetDescriptor_() *ToolDescriptor {
+	if x != nil {
+		return x.Descriptor_
+	}
+	return nil
+}
+
+// Request of DeprecateToolDescriptor.
+type DeprecateToolDescriptorRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id.
+	DescriptorId string `protobuf:"bytes,1,opt,name=descriptor_id,json=descriptorId,proto3" json:"descriptor_id,omitempty"`
+	// Its version.
+	Version       int64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeprecateToolDescriptorRequest) Reset() {
+	*x = DeprecateToolDescriptorRequest{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeprecateToolDescriptorRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeprecateToolDescriptorRequest) ProtoMessage() {}
+
+func (x *DeprecateToolDescriptorRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeprecateToolDescriptorRequest.ProtoReflect.Descriptor instead.
+func (*DeprecateToolDescriptorRequest) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *DeprecateToolDescriptorRequest) GetDescriptorId() string {
+	if x != nil {
+		return x.DescriptorId
+	}
+	return ""
+}
+
+func (x *DeprecateToolDescriptorRequest) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+// Response of DeprecateToolDescriptor.
+type DeprecateToolDescriptorResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version as it is now.
+	Descriptor_   *ToolDescriptor `protobuf:"bytes,1,opt,name=descriptor,proto3" json:"descriptor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeprecateToolDescriptorResponse) Reset() {
+	*x = DeprecateToolDescriptorResponse{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeprecateToolDescriptorResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeprecateToolDescriptorResponse) ProtoMessage() {}
+
+func (x *DeprecateToolDescriptorResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeprecateToolDescriptorResponse.ProtoReflect.Descriptor instead.
+func (*DeprecateToolDescriptorResponse) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *DeprecateToolDescriptorResponse) GetDescriptor_() *ToolDescriptor {
+	if x != nil {
+		return x.Descriptor_
+	}
+	return nil
+}
+
+// That an agent has a tool.
+type ToolAssignment struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id, which follows from agent, tool and workspace.
+	AssignmentId string `protobuf:"bytes,1,opt,name=assignment_id,json=assignmentId,proto3" json:"assignment_id,omitempty"`
+	// The agent.
+	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	// The canonical id of the tool.
+	ToolId string `protobuf:"bytes,3,opt,name=tool_id,json=toolId,proto3" json:"tool_id,omitempty"`
+	// The workspace it is for; empty: everywhere.
+	Workspace string `protobuf:"bytes,4,opt,name=workspace,proto3" json:"workspace,omitempty"`
+	// Whether the tool's server offers it now.
+	Available bool `protobuf:"varint,5,opt,name=available,proto3" json:"available,omitempty"`
+	// Whether it can be called now, by whoever has it.
+	Callable bool `protobuf:"varint,6,opt,name=callable,proto3" json:"callable,omitempty"`
+	// Why it cannot, as a stable code.
+	DenialReason string `protobuf:"bytes,7,opt,name=denial_reason,json=denialReason,proto3" json:"denial_reason,omitempty"`
+	// When it was assigned.
+	CreateTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	// By whom it was assigned.
+	CreatedBy     string `protobuf:"bytes,9,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolAssignment) Reset() {
+	*x = ToolAssignment{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolAssignment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolAssignment) ProtoMessage() {}
+
+func (x *ToolAssignment) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolAssignment.ProtoReflect.Descriptor instead.
+func (*ToolAssignment) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ToolAssignment) GetAssignmentId() string {
+	if x != nil {
+		return x.AssignmentId
+	}
+	return ""
+}
+
+func (x *ToolAssignment) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *ToolAssignment) GetToolId() string {
+	if x != nil {
+		return x.ToolId
+	}
+	return ""
+}
+
+func (x *ToolAssignment) GetWorkspace() string {
+	if x != nil {
+		return x.Workspace
+	}
+	return ""
+}
+
+func (x *ToolAssignment) GetAvailable() bool {
+	if x != nil {
+		return x.Available
+	}
+	return false
+}
+
+func (x *ToolAssignment) GetCallable() bool {
+	if x != nil {
+		return x.Callable
+	}
+	return false
+}
+
+func (x *ToolAssignment) GetDenialReason() string {
+	if x != nil {
+		return x.DenialReason
+	}
+	return ""
+}
+
+func (x *ToolAssignment) GetCreateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTime
+	}
+	return nil
+}
+
+func (x *ToolAssignment) GetCreatedBy() string {
+	if x != nil {
+		return x.CreatedBy
+	}
+	return ""
+}
+
+// Request of CreateToolAssignment.
+type CreateToolAssignmentRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent: letters, digits and . _ : @ / -
+	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// The canonical id of a tool, whether or not it is there now.
+	ToolId string `protobuf:"bytes,2,opt,name=tool_id,json=toolId,proto3" json:"tool_id,omitempty"`
+	// The workspace it is for; empty: everywhere.
+	Workspace     string `protobuf:"bytes,3,opt,name=workspace,proto3" json:"workspace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateToolAssignmentRequest) Reset() {
+	*x = CreateToolAssignmentRequest{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateToolAssignmentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateToolAssignmentRequest) ProtoMessage() {}
+
+func (x *CreateToolAssignmentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateToolAssignmentRequest.ProtoReflect.Descriptor instead.
+func (*CreateToolAssignmentRequest) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *CreateToolAssignmentRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *CreateToolAssignmentRequest) GetToolId() string {
+	if x != nil {
+		return x.ToolId
+	}
+	return ""
+}
+
+func (x *CreateToolAssignmentRequest) GetWorkspace() string {
+	if x != nil {
+		return x.Workspace
+	}
+	return ""
+}
+
+// Response of CreateToolAssignment.
+type CreateToolAssignmentResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The assignment, also when it was there already.
+	Assignment    *ToolAssignment `protobuf:"bytes,1,opt,name=assignment,proto3" json:"assignment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateToolAssignmentResponse) Reset() {
+	*x = CreateToolAssignmentResponse{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateToolAssignmentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateToolAssignmentResponse) ProtoMessage() {}
+
+func (x *CreateToolAssignmentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateToolAssignmentResponse.ProtoReflect.Descriptor instead.
+func (*CreateToolAssignmentResponse) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *CreateToolAssignmentResponse) GetAssignment() *ToolAssignment {
+	if x != nil {
+		return x.Assignment
+	}
+	return nil
+}
+
+// Request of DeleteToolAssignment.
+type DeleteToolAssignmentRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id.
+	AssignmentId  string `protobuf:"bytes,1,opt,name=assignment_id,json=assignmentId,proto3" json:"assignment_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteToolAssignmentRequest) Reset() {
+	*x = DeleteToolAssignmentRequest{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteToolAssignmentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteToolAssignmentRequest) ProtoMessage() {}
+
+func (x *DeleteToolAssignmentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteToolAssignmentRequest.ProtoReflect.Descriptor instead.
+func (*DeleteToolAssignmentRequest) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *DeleteToolAssignmentRequest) GetAssignmentId() string {
+	if x != nil {
+		return x.AssignmentId
+	}
+	return ""
+}
+
+// Response of DeleteToolAssignment.
+type DeleteToolAssignmentResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteToolAssignmentResponse) Reset() {
+	*x = DeleteToolAssignmentResponse{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteToolAssignmentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteToolAssignmentResponse) ProtoMessage() {}
+
+func (x *DeleteToolAssignmentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteToolAssignmentResponse.ProtoReflect.Descriptor instead.
+func (*DeleteToolAssignmentResponse) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{30}
+}
+
+// Request of ListToolAssignments.
+type ListToolAssignmentsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most this many; 50 when 0, 200 at most.
+	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the page before, with the same filter.
+	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// AIP-160: comparisons of agent, tool_id and workspace, joined by AND.
+	Filter        string `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListToolAssignmentsRequest) Reset() {
+	*x = ListToolAssignmentsRequest{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListToolAssignmentsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListToolAssignmentsRequest) ProtoMessage() {}
+
+func (x *ListToolAssignmentsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListToolAssignmentsRequest.ProtoReflect.Descriptor instead.
+func (*ListToolAssignmentsRequest) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ListToolAssignmentsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListToolAssignmentsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListToolAssignmentsRequest) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+// Response of ListToolAssignments.
+type ListToolAssignmentsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By agent, tool and workspace.
+	Assignments []*ToolAssignment `protobuf:"bytes,1,rep,name=assignments,proto3" json:"assignments,omitempty"`
+	// Empty at the end.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// All that match.
+	TotalSize     int32 `protobuf:"varint,3,opt,name=total_size,json=totalSize,proto3" json:"total_size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListToolAssignmentsResponse) Reset() {
+	*x = ListToolAssignmentsResponse{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListToolAssignmentsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListToolAssignmentsResponse) ProtoMessage() {}
+
+func (x *ListToolAssignmentsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListToolAssignmentsResponse.ProtoReflect.Descriptor instead.
+func (*ListToolAssignmentsResponse) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ListToolAssignmentsResponse) GetAssignments() []*ToolAssignment {
+	if x != nil {
+		return x.Assignments
+	}
+	return nil
+}
+
+func (x *ListToolAssignmentsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListToolAssignmentsResponse) GetTotalSize() int32 {
+	if x != nil {
+		return x.TotalSize
+	}
+	return 0
+}
+
 var File_countersign_registry_v1_tool_catalog_service_proto protoreflect.FileDescriptor
 
 const file_countersign_registry_v1_tool_catalog_service_proto_rawDesc = "" +
 	"\n" +
-	"2countersign/registry/v1/tool_catalog_service.proto\x12\x17countersign.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a#countersign/registry/v1/types.proto\x1a\x1cgoogle/api/annotations.proto\"\xce\x01\n" +
+	"2countersign/registry/v1/tool_catalog_service.proto\x12\x17countersign.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a#countersign/registry/v1/types.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf0\x01\n" +
 	"\x10ListToolsRequest\x12'\n" +
 	"\tpage_size\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xc8\x01(\x00R\bpageSize\x12'\n" +
@@ -375,7 +2221,8 @@ const file_countersign_registry_v1_tool_catalog_service_proto_rawDesc = "" +
 	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\tpageToken\x12 \n" +
 	"\x06filter\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\x06filter\x12#\n" +
 	"\border_by\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\aorderBy\x12!\n" +
-	"\fshow_retired\x18\x05 \x01(\bR\vshowRetired\"\x8f\x01\n" +
+	"\fshow_retired\x18\x05 \x01(\bR\vshowRetired\x12 \n" +
+	"\x06search\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x06search\"\x8f\x01\n" +
 	"\x11ListToolsResponse\x123\n" +
 	"\x05tools\x18\x01 \x03(\v2\x1d.countersign.registry.v1.ToolR\x05tools\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1d\n" +
@@ -391,11 +2238,178 @@ const file_countersign_registry_v1_tool_catalog_service_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01(\x80\x04R\x06toolId\x12\x18\n" +
 	"\aenabled\x18\x02 \x01(\bR\aenabled\"K\n" +
 	"\x16SetToolEnabledResponse\x121\n" +
-	"\x04tool\x18\x01 \x01(\v2\x1d.countersign.registry.v1.ToolR\x04tool2\xc8\x03\n" +
+	"\x04tool\x18\x01 \x01(\v2\x1d.countersign.registry.v1.ToolR\x04tool\"\xa2\x01\n" +
+	"\x15ListToolFacetsRequest\x12 \n" +
+	"\x06filter\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\x06filter\x12 \n" +
+	"\x06search\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x06search\x12!\n" +
+	"\fshow_retired\x18\x03 \x01(\bR\vshowRetired\x12\"\n" +
+	"\x06facets\x18\x04 \x03(\tB\n" +
+	"\xbaH\a\x92\x01\x04\x10\t\x18\x01R\x06facets\"s\n" +
+	"\x16ListToolFacetsResponse\x12:\n" +
+	"\x06facets\x18\x01 \x03(\v2\".countersign.registry.v1.ToolFacetR\x06facets\x12\x1d\n" +
+	"\n" +
+	"total_size\x18\x02 \x01(\x05R\ttotalSize\"\x85\x01\n" +
+	"\tToolFacet\x12\x14\n" +
+	"\x05field\x18\x01 \x01(\tR\x05field\x12?\n" +
+	"\x06values\x18\x02 \x03(\v2'.countersign.registry.v1.ToolFacetValueR\x06values\x12!\n" +
+	"\fother_values\x18\x03 \x01(\x05R\votherValues\"<\n" +
+	"\x0eToolFacetValue\x12\x14\n" +
+	"\x05value\x18\x01 \x01(\tR\x05value\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x05R\x05count\"\xc0\x01\n" +
+	"\x16SetToolsEnabledRequest\x12 \n" +
+	"\x06filter\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\x06filter\x12 \n" +
+	"\x06search\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x06search\x12/\n" +
+	"\btool_ids\x18\x03 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x90N\x18\x01\"\ar\x05\x10\x01(\x80\x04R\atoolIds\x12\x18\n" +
+	"\aenabled\x18\x04 \x01(\bR\aenabled\x12\x17\n" +
+	"\adry_run\x18\x05 \x01(\bR\x06dryRun\"\x94\x02\n" +
+	"\x17SetToolsEnabledResponse\x12E\n" +
+	"\aservers\x18\x01 \x03(\v2+.countersign.registry.v1.ServerToolsEnabledR\aservers\x12#\n" +
+	"\rchanged_tools\x18\x02 \x01(\x05R\fchangedTools\x12'\n" +
+	"\x0funchanged_tools\x18\x03 \x01(\x05R\x0eunchangedTools\x12!\n" +
+	"\ffailed_tools\x18\x04 \x01(\x05R\vfailedTools\x12(\n" +
+	"\x10unknown_tool_ids\x18\x05 \x03(\tR\x0eunknownToolIds\x12\x17\n" +
+	"\adry_run\x18\x06 \x01(\bR\x06dryRun\"\xc8\x01\n" +
+	"\x12ServerToolsEnabled\x12\x1b\n" +
+	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x1f\n" +
+	"\vserver_name\x18\x02 \x01(\tR\n" +
+	"serverName\x12\x19\n" +
+	"\btool_ids\x18\x03 \x03(\tR\atoolIds\x12'\n" +
+	"\x0funchanged_tools\x18\x04 \x01(\x05R\x0eunchangedTools\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x18\n" +
+	"\amessage\x18\x06 \x01(\tR\amessage\"r\n" +
+	"\x1eSetToolRequiresApprovalRequest\x12#\n" +
+	"\atool_id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\x04R\x06toolId\x12+\n" +
+	"\x11requires_approval\x18\x02 \x01(\bR\x10requiresApproval\"T\n" +
+	"\x1fSetToolRequiresApprovalResponse\x121\n" +
+	"\x04tool\x18\x01 \x01(\v2\x1d.countersign.registry.v1.ToolR\x04tool\"\xc3\x05\n" +
+	"\x0eToolDescriptor\x12#\n" +
+	"\rdescriptor_id\x18\x01 \x01(\tR\fdescriptorId\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x03R\aversion\x12>\n" +
+	"\x05class\x18\x03 \x01(\x0e2(.countersign.registry.v1.SideEffectClassR\x05class\x12 \n" +
+	"\vdescription\x18\x04 \x01(\tR\vdescription\x12E\n" +
+	"\x06status\x18\x05 \x01(\x0e2-.countersign.registry.v1.ToolDescriptorStatusR\x06status\x127\n" +
+	"\x06health\x18\x06 \x01(\v2\x1f.countersign.registry.v1.HealthR\x06health\x12\x16\n" +
+	"\x06active\x18\a \x01(\bR\x06active\x12\x14\n" +
+	"\x05tools\x18\b \x01(\x05R\x05tools\x12\x1b\n" +
+	"\tserver_id\x18\t \x01(\tR\bserverId\x12\x1f\n" +
+	"\vschema_hash\x18\n" +
+	" \x01(\tR\n" +
+	"schemaHash\x12;\n" +
+	"\vcreate_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"createTime\x12\x1d\n" +
+	"\n" +
+	"created_by\x18\f \x01(\tR\tcreatedBy\x12=\n" +
+	"\fpublish_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\vpublishTime\x12!\n" +
+	"\fpublished_by\x18\x0e \x01(\tR\vpublishedBy\x12A\n" +
+	"\x0edeprecate_time\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\rdeprecateTime\x12#\n" +
+	"\rdeprecated_by\x18\x10 \x01(\tR\fdeprecatedBy\"\xc6\x01\n" +
+	"\x1bCreateToolDescriptorRequest\x12/\n" +
+	"\rdescriptor_id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\xff\x03R\fdescriptorId\x12J\n" +
+	"\x05class\x18\x02 \x01(\x0e2(.countersign.registry.v1.SideEffectClassB\n" +
+	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x05class\x12*\n" +
+	"\vdescription\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vdescription\"g\n" +
+	"\x1cCreateToolDescriptorResponse\x12G\n" +
+	"\n" +
+	"descriptor\x18\x01 \x01(\v2'.countersign.registry.v1.ToolDescriptorR\n" +
+	"descriptor\"n\n" +
+	"\x18GetToolDescriptorRequest\x12/\n" +
+	"\rdescriptor_id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\xff\x03R\fdescriptorId\x12!\n" +
+	"\aversion\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\aversion\"d\n" +
+	"\x19GetToolDescriptorResponse\x12G\n" +
+	"\n" +
+	"descriptor\x18\x01 \x01(\v2'.countersign.registry.v1.ToolDescriptorR\n" +
+	"descriptor\"\x90\x01\n" +
+	"\x1aListToolDescriptorsRequest\x12'\n" +
+	"\tpage_size\x18\x01 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xc8\x01(\x00R\bpageSize\x12'\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\tpageToken\x12 \n" +
+	"\x06filter\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\x06filter\"\xaf\x01\n" +
+	"\x1bListToolDescriptorsResponse\x12I\n" +
+	"\vdescriptors\x18\x01 \x03(\v2'.countersign.registry.v1.ToolDescriptorR\vdescriptors\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1d\n" +
+	"\n" +
+	"total_size\x18\x03 \x01(\x05R\ttotalSize\"r\n" +
+	"\x1cPublishToolDescriptorRequest\x12/\n" +
+	"\rdescriptor_id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\xff\x03R\fdescriptorId\x12!\n" +
+	"\aversion\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02 \x00R\aversion\"h\n" +
+	"\x1dPublishToolDescriptorResponse\x12G\n" +
+	"\n" +
+	"descriptor\x18\x01 \x01(\v2'.countersign.registry.v1.ToolDescriptorR\n" +
+	"descriptor\"t\n" +
+	"\x1eDeprecateToolDescriptorRequest\x12/\n" +
+	"\rdescriptor_id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\xff\x03R\fdescriptorId\x12!\n" +
+	"\aversion\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02 \x00R\aversion\"j\n" +
+	"\x1fDeprecateToolDescriptorResponse\x12G\n" +
+	"\n" +
+	"descriptor\x18\x01 \x01(\v2'.countersign.registry.v1.ToolDescriptorR\n" +
+	"descriptor\"\xbd\x02\n" +
+	"\x0eToolAssignment\x12#\n" +
+	"\rassignment_id\x18\x01 \x01(\tR\fassignmentId\x12\x14\n" +
+	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x17\n" +
+	"\atool_id\x18\x03 \x01(\tR\x06toolId\x12\x1c\n" +
+	"\tworkspace\x18\x04 \x01(\tR\tworkspace\x12\x1c\n" +
+	"\tavailable\x18\x05 \x01(\bR\tavailable\x12\x1a\n" +
+	"\bcallable\x18\x06 \x01(\bR\bcallable\x12#\n" +
+	"\rdenial_reason\x18\a \x01(\tR\fdenialReason\x12;\n" +
+	"\vcreate_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"createTime\x12\x1d\n" +
+	"\n" +
+	"created_by\x18\t \x01(\tR\tcreatedBy\"\x8c\x01\n" +
+	"\x1bCreateToolAssignmentRequest\x12 \n" +
+	"\x05agent\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\x01R\x05agent\x12#\n" +
+	"\atool_id\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\x04R\x06toolId\x12&\n" +
+	"\tworkspace\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\tworkspace\"g\n" +
+	"\x1cCreateToolAssignmentResponse\x12G\n" +
+	"\n" +
+	"assignment\x18\x01 \x01(\v2'.countersign.registry.v1.ToolAssignmentR\n" +
+	"assignment\"M\n" +
+	"\x1bDeleteToolAssignmentRequest\x12.\n" +
+	"\rassignment_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01(@R\fassignmentId\"\x1e\n" +
+	"\x1cDeleteToolAssignmentResponse\"\x90\x01\n" +
+	"\x1aListToolAssignmentsRequest\x12'\n" +
+	"\tpage_size\x18\x01 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xc8\x01(\x00R\bpageSize\x12'\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\tpageToken\x12 \n" +
+	"\x06filter\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\x06filter\"\xaf\x01\n" +
+	"\x1bListToolAssignmentsResponse\x12I\n" +
+	"\vassignments\x18\x01 \x03(\v2'.countersign.registry.v1.ToolAssignmentR\vassignments\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1d\n" +
+	"\n" +
+	"total_size\x18\x03 \x01(\x05R\ttotalSize*\xad\x01\n" +
+	"\x14ToolDescriptorStatus\x12&\n" +
+	"\"TOOL_DESCRIPTOR_STATUS_UNSPECIFIED\x10\x00\x12 \n" +
+	"\x1cTOOL_DESCRIPTOR_STATUS_DRAFT\x10\x01\x12$\n" +
+	" TOOL_DESCRIPTOR_STATUS_PUBLISHED\x10\x02\x12%\n" +
+	"!TOOL_DESCRIPTOR_STATUS_DEPRECATED\x10\x032\xbd\x13\n" +
 	"\x12ToolCatalogService\x12}\n" +
-	"\tListTools\x12).countersign.registry.v1.ListToolsRequest\x1a*.countersign.registry.v1.ListToolsResponse\"\x19\x82\xd3\xe4\x93\x02\x10\x12\x0e/factory/tools\x90\x02\x01\x12\x87\x01\n" +
+	"\tListTools\x12).countersign.registry.v1.ListToolsRequest\x1a*.countersign.registry.v1.ListToolsResponse\"\x19\x82\xd3\xe4\x93\x02\x10\x12\x0e/factory/tools\x90\x02\x01\x12\x92\x01\n" +
+	"\x0eListToolFacets\x12..countersign.registry.v1.ListToolFacetsRequest\x1a/.countersign.registry.v1.ListToolFacetsResponse\"\x1f\x82\xd3\xe4\x93\x02\x16\x12\x14/factory/tool-facets\x90\x02\x01\x12\x87\x01\n" +
 	"\aGetTool\x12'.countersign.registry.v1.GetToolRequest\x1a(.countersign.registry.v1.GetToolResponse\")\x82\xd3\xe4\x93\x02 b\x04tool\x12\x18/factory/tools/{tool_id}\x90\x02\x01\x12\xa8\x01\n" +
-	"\x0eSetToolEnabled\x12..countersign.registry.v1.SetToolEnabledRequest\x1a/.countersign.registry.v1.SetToolEnabledResponse\"5\x82\xd3\xe4\x93\x02/:\x01*b\x04tool\"$/factory/tools/{tool_id}/set-enabledB6Z4countersign/proto/countersign/registry/v1;registryv1b\x06proto3"
+	"\x0eSetToolEnabled\x12..countersign.registry.v1.SetToolEnabledRequest\x1a/.countersign.registry.v1.SetToolEnabledResponse\"5\x82\xd3\xe4\x93\x02/:\x01*b\x04tool\"$/factory/tools/{tool_id}/set-enabled\x12\x9b\x01\n" +
+	"\x0fSetToolsEnabled\x12/.countersign.registry.v1.SetToolsEnabledRequest\x1a0.countersign.registry.v1.SetToolsEnabledResponse\"%\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/factory/set-tools-enabled\x12\xcd\x01\n" +
+	"\x17SetToolRequiresApproval\x127.countersign.registry.v1.SetToolRequiresApprovalRequest\x1a8.countersign.registry.v1.SetToolRequiresApprovalResponse\"?\x82\xd3\xe4\x93\x029:\x01*b\x04tool\"./factory/tools/{tool_id}/set-requires-approval\x12\xb5\x01\n" +
+	"\x14CreateToolDescriptor\x124.countersign.registry.v1.CreateToolDescriptorRequest\x1a5.countersign.registry.v1.CreateToolDescriptorResponse\"0\x82\xd3\xe4\x93\x02*:\x01*b\n" +
+	"descriptor\"\x19/factory/tool-descriptors\x12\xbc\x01\n" +
+	"\x11GetToolDescriptor\x121.countersign.registry.v1.GetToolDescriptorRequest\x1a2.countersign.registry.v1.GetToolDescriptorResponse\"@\x82\xd3\xe4\x93\x027b\n" +
+	"descriptor\x12)/factory/tool-descriptors/{descriptor_id}\x90\x02\x01\x12\xa6\x01\n" +
+	"\x13ListToolDescriptors\x123.countersign.registry.v1.ListToolDescriptorsRequest\x1a4.countersign.registry.v1.ListToolDescriptorsResponse\"$\x82\xd3\xe4\x93\x02\x1b\x12\x19/factory/tool-descriptors\x90\x02\x01\x12\xd0\x01\n" +
+	"\x15PublishToolDescriptor\x125.countersign.registry.v1.PublishToolDescriptorRequest\x1a6.countersign.registry.v1.PublishToolDescriptorResponse\"H\x82\xd3\xe4\x93\x02B:\x01*b\n" +
+	"descriptor\"1/factory/tool-descriptors/{descriptor_id}/publish\x12\xd8\x01\n" +
+	"\x17DeprecateToolDescriptor\x127.countersign.registry.v1.DeprecateToolDescriptorRequest\x1a8.countersign.registry.v1.DeprecateToolDescriptorResponse\"J\x82\xd3\xe4\x93\x02D:\x01*b\n" +
+	"descriptor\"3/factory/tool-descriptors/{descriptor_id}/deprecate\x12\xb5\x01\n" +
+	"\x14CreateToolAssignment\x124.countersign.registry.v1.CreateToolAssignmentRequest\x1a5.countersign.registry.v1.CreateToolAssignmentResponse\"0\x82\xd3\xe4\x93\x02*:\x01*b\n" +
+	"assignment\"\x19/factory/tool-assignments\x12\xc0\x01\n" +
+	"\x14DeleteToolAssignment\x124.countersign.registry.v1.DeleteToolAssignmentRequest\x1a5.countersign.registry.v1.DeleteToolAssignmentResponse\";\x82\xd3\xe4\x93\x025:\x01*\"0/factory/tool-assignments/{assignment_id}/delete\x12\xa6\x01\n" +
+	"\x13ListToolAssignments\x123.countersign.registry.v1.ListToolAssignmentsRequest\x1a4.countersign.registry.v1.ListToolAssignmentsResponse\"$\x82\xd3\xe4\x93\x02\x1b\x12\x19/factory/tool-assignments\x90\x02\x01B6Z4countersign/proto/countersign/registry/v1;registryv1b\x06proto3"
 
 var (
 	file_countersign_registry_v1_tool_catalog_service_proto_rawDescOnce sync.Once
@@ -409,31 +2423,104 @@ func file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP() []byt
 	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescData
 }
 
-var file_countersign_registry_v1_tool_catalog_service_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_countersign_registry_v1_tool_catalog_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_countersign_registry_v1_tool_catalog_service_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_countersign_registry_v1_tool_catalog_service_proto_goTypes = []any{
-	(*ListToolsRequest)(nil),       // 0: countersign.registry.v1.ListToolsRequest
-	(*ListToolsResponse)(nil),      // 1: countersign.registry.v1.ListToolsResponse
-	(*GetToolRequest)(nil),         // 2: countersign.registry.v1.GetToolRequest
-	(*GetToolResponse)(nil),        // 3: countersign.registry.v1.GetToolResponse
-	(*SetToolEnabledRequest)(nil),  // 4: countersign.registry.v1.SetToolEnabledRequest
-	(*SetToolEnabledResponse)(nil), // 5: countersign.registry.v1.SetToolEnabledResponse
-	(*Tool)(nil),                   // 6: countersign.registry.v1.Tool
+	(ToolDescriptorStatus)(0),               // 0: countersign.registry.v1.ToolDescriptorStatus
+	(*ListToolsRequest)(nil),                // 1: countersign.registry.v1.ListToolsRequest
+	(*ListToolsResponse)(nil),               // 2: countersign.registry.v1.ListToolsResponse
+	(*GetToolRequest)(nil),                  // 3: countersign.registry.v1.GetToolRequest
+	(*GetToolResponse)(nil),                 // 4: countersign.registry.v1.GetToolResponse
+	(*SetToolEnabledRequest)(nil),           // 5: countersign.registry.v1.SetToolEnabledRequest
+	(*SetToolEnabledResponse)(nil),          // 6: countersign.registry.v1.SetToolEnabledResponse
+	(*ListToolFacetsRequest)(nil),           // 7: countersign.registry.v1.ListToolFacetsRequest
+	(*ListToolFacetsResponse)(nil),          // 8: countersign.registry.v1.ListToolFacetsResponse
+	(*ToolFacet)(nil),                       // 9: countersign.registry.v1.ToolFacet
+	(*ToolFacetValue)(nil),                  // 10: countersign.registry.v1.ToolFacetValue
+	(*SetToolsEnabledRequest)(nil),          // 11: countersign.registry.v1.SetToolsEnabledRequest
+	(*SetToolsEnabledResponse)(nil),         // 12: countersign.registry.v1.SetToolsEnabledResponse
+	(*ServerToolsEnabled)(nil),              // 13: countersign.registry.v1.ServerToolsEnabled
+	(*SetToolRequiresApprovalRequest)(nil),  // 14: countersign.registry.v1.SetToolRequiresApprovalRequest
+	(*SetToolRequiresApprovalResponse)(nil), // 15: countersign.registry.v1.SetToolRequiresApprovalResponse
+	(*ToolDescriptor)(nil),                  // 16: countersign.registry.v1.ToolDescriptor
+	(*CreateToolDescriptorRequest)(nil),     // 17: countersign.registry.v1.CreateToolDescriptorRequest
+	(*CreateToolDescriptorResponse)(nil),    // 18: countersign.registry.v1.CreateToolDescriptorResponse
+	(*GetToolDescriptorRequest)(nil),        // 19: countersign.registry.v1.GetToolDescriptorRequest
+	(*GetToolDescriptorResponse)(nil),       // 20: countersign.registry.v1.GetToolDescriptorResponse
+	(*ListToolDescriptorsRequest)(nil),      // 21: countersign.registry.v1.ListToolDescriptorsRequest
+	(*ListToolDescriptorsResponse)(nil),     // 22: countersign.registry.v1.ListToolDescriptorsResponse
+	(*PublishToolDescriptorRequest)(nil),    // 23: countersign.registry.v1.PublishToolDescriptorRequest
+	(*PublishToolDescriptorResponse)(nil),   // 24: countersign.registry.v1.PublishToolDescriptorResponse
+	(*DeprecateToolDescriptorRequest)(nil),  // 25: countersign.registry.v1.DeprecateToolDescriptorRequest
+	(*DeprecateToolDescriptorResponse)(nil), // 26: countersign.registry.v1.DeprecateToolDescriptorResponse
+	(*ToolAssignment)(nil),                  // 27: countersign.registry.v1.ToolAssignment
+	(*CreateToolAssignmentRequest)(nil),     // 28: countersign.registry.v1.CreateToolAssignmentRequest
+	(*CreateToolAssignmentResponse)(nil),    // 29: countersign.registry.v1.CreateToolAssignmentResponse
+	(*DeleteToolAssignmentRequest)(nil),     // 30: countersign.registry.v1.DeleteToolAssignmentRequest
+	(*DeleteToolAssignmentResponse)(nil),    // 31: countersign.registry.v1.DeleteToolAssignmentResponse
+	(*ListToolAssignmentsRequest)(nil),      // 32: countersign.registry.v1.ListToolAssignmentsRequest
+	(*ListToolAssignmentsResponse)(nil),     // 33: countersign.registry.v1.ListToolAssignmentsResponse
+	(*Tool)(nil),                            // 34: countersign.registry.v1.Tool
+	(SideEffectClass)(0),                    // 35: countersign.registry.v1.SideEffectClass
+	(*Health)(nil),                          // 36: countersign.registry.v1.Health
+	(*timestamppb.Timestamp)(nil),           // 37: google.protobuf.Timestamp
 }
 var file_countersign_registry_v1_tool_catalog_service_proto_depIdxs = []int32{
-	6, // 0: countersign.registry.v1.ListToolsResponse.tools:type_name -> countersign.registry.v1.Tool
-	6, // 1: countersign.registry.v1.GetToolResponse.tool:type_name -> countersign.registry.v1.Tool
-	6, // 2: countersign.registry.v1.SetToolEnabledResponse.tool:type_name -> countersign.registry.v1.Tool
-	0, // 3: countersign.registry.v1.ToolCatalogService.ListTools:input_type -> countersign.registry.v1.ListToolsRequest
-	2, // 4: countersign.registry.v1.ToolCatalogService.GetTool:input_type -> countersign.registry.v1.GetToolRequest
-	4, // 5: countersign.registry.v1.ToolCatalogService.SetToolEnabled:input_type -> countersign.registry.v1.SetToolEnabledRequest
-	1, // 6: countersign.registry.v1.ToolCatalogService.ListTools:output_type -> countersign.registry.v1.ListToolsResponse
-	3, // 7: countersign.registry.v1.ToolCatalogService.GetTool:output_type -> countersign.registry.v1.GetToolResponse
-	5, // 8: countersign.registry.v1.ToolCatalogService.SetToolEnabled:output_type -> countersign.registry.v1.SetToolEnabledResponse
-	6, // [6:9] is the sub-list for method output_type
-	3, // [3:6] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	34, // 0: countersign.registry.v1.ListToolsResponse.tools:type_name -> countersign.registry.v1.Tool
+	34, // 1: countersign.registry.v1.GetToolResponse.tool:type_name -> countersign.registry.v1.Tool
+	34, // 2: countersign.registry.v1.SetToolEnabledResponse.tool:type_name -> countersign.registry.v1.Tool
+	9,  // 3: countersign.registry.v1.ListToolFacetsResponse.facets:type_name -> countersign.registry.v1.ToolFacet
+	10, // 4: countersign.registry.v1.ToolFacet.values:type_name -> countersign.registry.v1.ToolFacetValue
+	13, // 5: countersign.registry.v1.SetToolsEnabledResponse.servers:type_name -> countersign.registry.v1.ServerToolsEnabled
+	34, // 6: countersign.registry.v1.SetToolRequiresApprovalResponse.tool:type_name -> countersign.registry.v1.Tool
+	35, // 7: countersign.registry.v1.ToolDescriptor.class:type_name -> countersign.registry.v1.SideEffectClass
+	0,  // 8: countersign.registry.v1.ToolDescriptor.status:type_name -> countersign.registry.v1.ToolDescriptorStatus
+	36, // 9: countersign.registry.v1.ToolDescriptor.health:type_name -> countersign.registry.v1.Health
+	37, // 10: countersign.registry.v1.ToolDescriptor.create_time:type_name -> google.protobuf.Timestamp
+	37, // 11: countersign.registry.v1.ToolDescriptor.publish_time:type_name -> google.protobuf.Timestamp
+	37, // 12: countersign.registry.v1.ToolDescriptor.deprecate_time:type_name -> google.protobuf.Timestamp
+	35, // 13: countersign.registry.v1.CreateToolDescriptorRequest.class:type_name -> countersign.registry.v1.SideEffectClass
+	16, // 14: countersign.registry.v1.CreateToolDescriptorResponse.descriptor:type_name -> countersign.registry.v1.ToolDescriptor
+	16, // 15: countersign.registry.v1.GetToolDescriptorResponse.descriptor:type_name -> countersign.registry.v1.ToolDescriptor
+	16, // 16: countersign.registry.v1.ListToolDescriptorsResponse.descriptors:type_name -> countersign.registry.v1.ToolDescriptor
+	16, // 17: countersign.registry.v1.PublishToolDescriptorResponse.descriptor:type_name -> countersign.registry.v1.ToolDescriptor
+	16, // 18: countersign.registry.v1.DeprecateToolDescriptorResponse.descriptor:type_name -> countersign.registry.v1.ToolDescriptor
+	37, // 19: countersign.registry.v1.ToolAssignment.create_time:type_name -> google.protobuf.Timestamp
+	27, // 20: countersign.registry.v1.CreateToolAssignmentResponse.assignment:type_name -> countersign.registry.v1.ToolAssignment
+	27, // 21: countersign.registry.v1.ListToolAssignmentsResponse.assignments:type_name -> countersign.registry.v1.ToolAssignment
+	1,  // 22: countersign.registry.v1.ToolCatalogService.ListTools:input_type -> countersign.registry.v1.ListToolsRequest
+	7,  // 23: countersign.registry.v1.ToolCatalogService.ListToolFacets:input_type -> countersign.registry.v1.ListToolFacetsRequest
+	3,  // 24: countersign.registry.v1.ToolCatalogService.GetTool:input_type -> countersign.registry.v1.GetToolRequest
+	5,  // 25: countersign.registry.v1.ToolCatalogService.SetToolEnabled:input_type -> countersign.registry.v1.SetToolEnabledRequest
+	11, // 26: countersign.registry.v1.ToolCatalogService.SetToolsEnabled:input_type -> countersign.registry.v1.SetToolsEnabledRequest
+	14, // 27: countersign.registry.v1.ToolCatalogService.SetToolRequiresApproval:input_type -> countersign.registry.v1.SetToolRequiresApprovalRequest
+	17, // 28: countersign.registry.v1.ToolCatalogService.CreateToolDescriptor:input_type -> countersign.registry.v1.CreateToolDescriptorRequest
+	19, // 29: countersign.registry.v1.ToolCatalogService.GetToolDescriptor:input_type -> countersign.registry.v1.GetToolDescriptorRequest
+	21, // 30: countersign.registry.v1.ToolCatalogService.ListToolDescriptors:input_type -> countersign.registry.v1.ListToolDescriptorsRequest
+	23, // 31: countersign.registry.v1.ToolCatalogService.PublishToolDescriptor:input_type -> countersign.registry.v1.PublishToolDescriptorRequest
+	25, // 32: countersign.registry.v1.ToolCatalogService.DeprecateToolDescriptor:input_type -> countersign.registry.v1.DeprecateToolDescriptorRequest
+	28, // 33: countersign.registry.v1.ToolCatalogService.CreateToolAssignment:input_type -> countersign.registry.v1.CreateToolAssignmentRequest
+	30, // 34: countersign.registry.v1.ToolCatalogService.DeleteToolAssignment:input_type -> countersign.registry.v1.DeleteToolAssignmentRequest
+	32, // 35: countersign.registry.v1.ToolCatalogService.ListToolAssignments:input_type -> countersign.registry.v1.ListToolAssignmentsRequest
+	2,  // 36: countersign.registry.v1.ToolCatalogService.ListTools:output_type -> countersign.registry.v1.ListToolsResponse
+	8,  // 37: countersign.registry.v1.ToolCatalogService.ListToolFacets:output_type -> countersign.registry.v1.ListToolFacetsResponse
+	4,  // 38: countersign.registry.v1.ToolCatalogService.GetTool:output_type -> countersign.registry.v1.GetToolResponse
+	6,  // 39: countersign.registry.v1.ToolCatalogService.SetToolEnabled:output_type -> countersign.registry.v1.SetToolEnabledResponse
+	12, // 40: countersign.registry.v1.ToolCatalogService.SetToolsEnabled:output_type -> countersign.registry.v1.SetToolsEnabledResponse
+	15, // 41: countersign.registry.v1.ToolCatalogService.SetToolRequiresApproval:output_type -> countersign.registry.v1.SetToolRequiresApprovalResponse
+	18, // 42: countersign.registry.v1.ToolCatalogService.CreateToolDescriptor:output_type -> countersign.registry.v1.CreateToolDescriptorResponse
+	20, // 43: countersign.registry.v1.ToolCatalogService.GetToolDescriptor:output_type -> countersign.registry.v1.GetToolDescriptorResponse
+	22, // 44: countersign.registry.v1.ToolCatalogService.ListToolDescriptors:output_type -> countersign.registry.v1.ListToolDescriptorsResponse
+	24, // 45: countersign.registry.v1.ToolCatalogService.PublishToolDescriptor:output_type -> countersign.registry.v1.PublishToolDescriptorResponse
+	26, // 46: countersign.registry.v1.ToolCatalogService.DeprecateToolDescriptor:output_type -> countersign.registry.v1.DeprecateToolDescriptorResponse
+	29, // 47: countersign.registry.v1.ToolCatalogService.CreateToolAssignment:output_type -> countersign.registry.v1.CreateToolAssignmentResponse
+	31, // 48: countersign.registry.v1.ToolCatalogService.DeleteToolAssignment:output_type -> countersign.registry.v1.DeleteToolAssignmentResponse
+	33, // 49: countersign.registry.v1.ToolCatalogService.ListToolAssignments:output_type -> countersign.registry.v1.ListToolAssignmentsResponse
+	36, // [36:50] is the sub-list for method output_type
+	22, // [22:36] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_countersign_registry_v1_tool_catalog_service_proto_init() }
@@ -447,13 +2534,14 @@ func file_countersign_registry_v1_tool_catalog_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_countersign_registry_v1_tool_catalog_service_proto_rawDesc), len(file_countersign_registry_v1_tool_catalog_service_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   6,
+			NumEnums:      1,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_countersign_registry_v1_tool_catalog_service_proto_goTypes,
 		DependencyIndexes: file_countersign_registry_v1_tool_catalog_service_proto_depIdxs,
+		EnumInfos:         file_countersign_registry_v1_tool_catalog_service_proto_enumTypes,
 		MessageInfos:      file_countersign_registry_v1_tool_catalog_service_proto_msgTypes,
 	}.Build()
 	File_countersign_registry_v1_tool_catalog_service_proto = out.File

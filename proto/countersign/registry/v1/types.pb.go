@@ -952,7 +952,7 @@ type Command struct {
 	// Its working directory; / when empty.
 	WorkingDirectory string `protobuf:"bytes,4,opt,name=working_directory,json=workingDirectory,proto3" json:"working_directory,omitempty"`
 	// Its whole environment: variable and the reference that is resolved for it
-	// when it is started. Never a value.
+	// when it is started, or plain: and a text that is no secret. Never a secret.
 	Env map[string]string `protobuf:"bytes,5,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Whether it has the machine's network.
 	Network bool `protobuf:"varint,6,opt,name=network,proto3" json:"network,omitempty"`
@@ -1751,9 +1751,12 @@ type Tool struct {
 	// When it was first seen.
 	FirstSeenTime *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=first_seen_time,json=firstSeenTime,proto3" json:"first_seen_time,omitempty"`
 	// When it was last seen.
-	LastSeenTime  *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=last_seen_time,json=lastSeenTime,proto3" json:"last_seen_time,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	LastSeenTime *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=last_seen_time,json=lastSeenTime,proto3" json:"last_seen_time,omitempty"`
+	// Each call needs a person's approval first. An administrator's, and survives
+	// everything.
+	RequiresApproval bool `protobuf:"varint,23,opt,name=requires_approval,json=requiresApproval,proto3" json:"requires_approval,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Tool) Reset() {
@@ -1940,6 +1943,13 @@ func (x *Tool) GetLastSeenTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Tool) GetRequiresApproval() bool {
+	if x != nil {
+		return x.RequiresApproval
+	}
+	return false
+}
+
 // The digests of a tool.
 type Digests struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2036,8 +2046,10 @@ type Resource struct {
 	DefinitionJson string `protobuf:"bytes,9,opt,name=definition_json,json=definitionJson,proto3" json:"definition_json,omitempty"`
 	// Why it is quarantined, as a stable code; empty when it is not.
 	QuarantineReason string `protobuf:"bytes,10,opt,name=quarantine_reason,json=quarantineReason,proto3" json:"quarantine_reason,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Why its binding no longer holds, as a stable code.
+	UnboundReason string `protobuf:"bytes,11,opt,name=unbound_reason,json=unboundReason,proto3" json:"unbound_reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Resource) Reset() {
@@ -2140,6 +2152,13 @@ func (x *Resource) GetQuarantineReason() string {
 	return ""
 }
 
+func (x *Resource) GetUnboundReason() string {
+	if x != nil {
+		return x.UnboundReason
+	}
+	return ""
+}
+
 // One prompt that a server offers.
 type Prompt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2159,8 +2178,10 @@ type Prompt struct {
 	DefinitionJson string `protobuf:"bytes,7,opt,name=definition_json,json=definitionJson,proto3" json:"definition_json,omitempty"`
 	// Why it is quarantined, as a stable code; empty when it is not.
 	QuarantineReason string `protobuf:"bytes,8,opt,name=quarantine_reason,json=quarantineReason,proto3" json:"quarantine_reason,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Why its binding no longer holds, as a stable code.
+	UnboundReason string `protobuf:"bytes,9,opt,name=unbound_reason,json=unboundReason,proto3" json:"unbound_reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Prompt) Reset() {
@@ -2245,6 +2266,13 @@ func (x *Prompt) GetDefinitionJson() string {
 func (x *Prompt) GetQuarantineReason() string {
 	if x != nil {
 		return x.QuarantineReason
+	}
+	return ""
+}
+
+func (x *Prompt) GetUnboundReason() string {
+	if x != nil {
+		return x.UnboundReason
 	}
 	return ""
 }
@@ -2480,7 +2508,7 @@ const file_countersign_registry_v1_types_proto_rawDesc = "" +
 	"\rbound_prompts\x18\a \x01(\x05R\fboundPrompts\"@\n" +
 	"\x10ReportedIdentity\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\tR\aversion\"\x94\a\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\"\xc1\a\n" +
 	"\x04Tool\x12\x17\n" +
 	"\atool_id\x18\x01 \x01(\tR\x06toolId\x12\x1b\n" +
 	"\tserver_id\x18\x02 \x01(\tR\bserverId\x12\x1f\n" +
@@ -2505,12 +2533,13 @@ const file_countersign_registry_v1_types_proto_rawDesc = "" +
 	"\x10approved_digests\x18\x13 \x01(\v2 .countersign.registry.v1.DigestsR\x0fapprovedDigests\x12'\n" +
 	"\x0fdefinition_json\x18\x14 \x01(\tR\x0edefinitionJson\x12B\n" +
 	"\x0ffirst_seen_time\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\rfirstSeenTime\x12@\n" +
-	"\x0elast_seen_time\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\flastSeenTime\"k\n" +
+	"\x0elast_seen_time\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\flastSeenTime\x12+\n" +
+	"\x11requires_approval\x18\x17 \x01(\bR\x10requiresApproval\"k\n" +
 	"\aDigests\x12\x1a\n" +
 	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x1c\n" +
 	"\tbehaviour\x18\x03 \x01(\tR\tbehaviour\x12\x12\n" +
-	"\x04meta\x18\x04 \x01(\tR\x04meta\"\xb7\x02\n" +
+	"\x04meta\x18\x04 \x01(\tR\x04meta\"\xde\x02\n" +
 	"\bResource\x12\x10\n" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x1a\n" +
 	"\btemplate\x18\x02 \x01(\bR\btemplate\x12\x14\n" +
@@ -2522,7 +2551,8 @@ const file_countersign_registry_v1_types_proto_rawDesc = "" +
 	"\x05scope\x18\b \x01(\tR\x05scope\x12'\n" +
 	"\x0fdefinition_json\x18\t \x01(\tR\x0edefinitionJson\x12+\n" +
 	"\x11quarantine_reason\x18\n" +
-	" \x01(\tR\x10quarantineReason\"\x87\x02\n" +
+	" \x01(\tR\x10quarantineReason\x12%\n" +
+	"\x0eunbound_reason\x18\v \x01(\tR\runboundReason\"\xae\x02\n" +
 	"\x06Prompt\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12 \n" +
@@ -2531,7 +2561,8 @@ const file_countersign_registry_v1_types_proto_rawDesc = "" +
 	"\bskill_id\x18\x05 \x01(\tR\askillId\x12*\n" +
 	"\x11workflow_step_ref\x18\x06 \x01(\tR\x0fworkflowStepRef\x12'\n" +
 	"\x0fdefinition_json\x18\a \x01(\tR\x0edefinitionJson\x12+\n" +
-	"\x11quarantine_reason\x18\b \x01(\tR\x10quarantineReason\"\x82\x02\n" +
+	"\x11quarantine_reason\x18\b \x01(\tR\x10quarantineReason\x12%\n" +
+	"\x0eunbound_reason\x18\t \x01(\tR\runboundReason\"\x82\x02\n" +
 	"\x03Run\x12\x1f\n" +
 	"\vworkflow_id\x18\x01 \x01(\tR\n" +
 	"workflowId\x12\x15\n" +

@@ -69,6 +69,9 @@ const (
 	// McpServerServiceRequestReviewProcedure is the fully-qualified name of the McpServerService's
 	// RequestReview RPC.
 	McpServerServiceRequestReviewProcedure = "/countersign.registry.v1.McpServerService/RequestReview"
+	// McpServerServiceQuarantineMcpServerProcedure is the fully-qualified name of the
+	// McpServerService's QuarantineMcpServer RPC.
+	McpServerServiceQuarantineMcpServerProcedure = "/countersign.registry.v1.McpServerService/QuarantineMcpServer"
 	// McpServerServiceRetireMcpServerProcedure is the fully-qualified name of the McpServerService's
 	// RetireMcpServer RPC.
 	McpServerServiceRetireMcpServerProcedure = "/countersign.registry.v1.McpServerService/RetireMcpServer"
@@ -109,6 +112,9 @@ type McpServerServiceClient interface {
 	RejectMcpServer(context.Context, *v1.RejectMcpServerRequest) (*v1.RejectMcpServerResponse, error)
 	// Asks for a decision on what the server is now, again if need be.
 	RequestReview(context.Context, *v1.RequestReviewRequest) (*v1.RequestReviewResponse, error)
+	// Takes everything of an active server out of resolve at once, until an
+	// approval of what it is then.
+	QuarantineMcpServer(context.Context, *v1.QuarantineMcpServerRequest) (*v1.QuarantineMcpServerResponse, error)
 	// Retires a server for ever; one that was never active is withdrawn. Its
 	// name is free at once.
 	RetireMcpServer(context.Context, *v1.RetireMcpServerRequest) (*v1.RetireMcpServerResponse, error)
@@ -203,6 +209,12 @@ func NewMcpServerServiceClient(httpClient connect.HTTPClient, baseURL string, op
 			connect.WithSchema(mcpServerServiceMethods.ByName("RequestReview")),
 			connect.WithClientOptions(opts...),
 		),
+		quarantineMcpServer: connect.NewClient[v1.QuarantineMcpServerRequest, v1.QuarantineMcpServerResponse](
+			httpClient,
+			baseURL+McpServerServiceQuarantineMcpServerProcedure,
+			connect.WithSchema(mcpServerServiceMethods.ByName("QuarantineMcpServer")),
+			connect.WithClientOptions(opts...),
+		),
 		retireMcpServer: connect.NewClient[v1.RetireMcpServerRequest, v1.RetireMcpServerResponse](
 			httpClient,
 			baseURL+McpServerServiceRetireMcpServerProcedure,
@@ -233,6 +245,7 @@ type mcpServerServiceClient struct {
 	approveLaunch           *connect.Client[v1.ApproveLaunchRequest, v1.ApproveLaunchResponse]
 	rejectMcpServer         *connect.Client[v1.RejectMcpServerRequest, v1.RejectMcpServerResponse]
 	requestReview           *connect.Client[v1.RequestReviewRequest, v1.RequestReviewResponse]
+	quarantineMcpServer     *connect.Client[v1.QuarantineMcpServerRequest, v1.QuarantineMcpServerResponse]
 	retireMcpServer         *connect.Client[v1.RetireMcpServerRequest, v1.RetireMcpServerResponse]
 	listMcpServerRuns       *connect.Client[v1.ListMcpServerRunsRequest, v1.ListMcpServerRunsResponse]
 }
@@ -345,6 +358,15 @@ func (c *mcpServerServiceClient) RequestReview(ctx context.Context, req *v1.Requ
 	return nil, err
 }
 
+// QuarantineMcpServer calls countersign.registry.v1.McpServerService.QuarantineMcpServer.
+func (c *mcpServerServiceClient) QuarantineMcpServer(ctx context.Context, req *v1.QuarantineMcpServerRequest) (*v1.QuarantineMcpServerResponse, error) {
+	response, err := c.quarantineMcpServer.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // RetireMcpServer calls countersign.registry.v1.McpServerService.RetireMcpServer.
 func (c *mcpServerServiceClient) RetireMcpServer(ctx context.Context, req *v1.RetireMcpServerRequest) (*v1.RetireMcpServerResponse, error) {
 	response, err := c.retireMcpServer.CallUnary(ctx, connect.NewRequest(req))
@@ -396,6 +418,9 @@ type McpServerServiceHandler interface {
 	RejectMcpServer(context.Context, *v1.RejectMcpServerRequest) (*v1.RejectMcpServerResponse, error)
 	// Asks for a decision on what the server is now, again if need be.
 	RequestReview(context.Context, *v1.RequestReviewRequest) (*v1.RequestReviewResponse, error)
+	// Takes everything of an active server out of resolve at once, until an
+	// approval of what it is then.
+	QuarantineMcpServer(context.Context, *v1.QuarantineMcpServerRequest) (*v1.QuarantineMcpServerResponse, error)
 	// Retires a server for ever; one that was never active is withdrawn. Its
 	// name is free at once.
 	RetireMcpServer(context.Context, *v1.RetireMcpServerRequest) (*v1.RetireMcpServerResponse, error)
@@ -486,6 +511,12 @@ func NewMcpServerServiceHandler(svc McpServerServiceHandler, opts ...connect.Han
 		connect.WithSchema(mcpServerServiceMethods.ByName("RequestReview")),
 		connect.WithHandlerOptions(opts...),
 	)
+	mcpServerServiceQuarantineMcpServerHandler := connect.NewUnaryHandlerSimple(
+		McpServerServiceQuarantineMcpServerProcedure,
+		svc.QuarantineMcpServer,
+		connect.WithSchema(mcpServerServiceMethods.ByName("QuarantineMcpServer")),
+		connect.WithHandlerOptions(opts...),
+	)
 	mcpServerServiceRetireMcpServerHandler := connect.NewUnaryHandlerSimple(
 		McpServerServiceRetireMcpServerProcedure,
 		svc.RetireMcpServer,
@@ -525,6 +556,8 @@ func NewMcpServerServiceHandler(svc McpServerServiceHandler, opts ...connect.Han
 			mcpServerServiceRejectMcpServerHandler.ServeHTTP(w, r)
 		case McpServerServiceRequestReviewProcedure:
 			mcpServerServiceRequestReviewHandler.ServeHTTP(w, r)
+		case McpServerServiceQuarantineMcpServerProcedure:
+			mcpServerServiceQuarantineMcpServerHandler.ServeHTTP(w, r)
 		case McpServerServiceRetireMcpServerProcedure:
 			mcpServerServiceRetireMcpServerHandler.ServeHTTP(w, r)
 		case McpServerServiceListMcpServerRunsProcedure:
@@ -584,6 +617,10 @@ func (UnimplementedMcpServerServiceHandler) RejectMcpServer(context.Context, *v1
 
 func (UnimplementedMcpServerServiceHandler) RequestReview(context.Context, *v1.RequestReviewRequest) (*v1.RequestReviewResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.McpServerService.RequestReview is not implemented"))
+}
+
+func (UnimplementedMcpServerServiceHandler) QuarantineMcpServer(context.Context, *v1.QuarantineMcpServerRequest) (*v1.QuarantineMcpServerResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.McpServerService.QuarantineMcpServer is not implemented"))
 }
 
 func (UnimplementedMcpServerServiceHandler) RetireMcpServer(context.Context, *v1.RetireMcpServerRequest) (*v1.RetireMcpServerResponse, error) {

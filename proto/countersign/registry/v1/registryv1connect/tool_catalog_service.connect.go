@@ -36,22 +36,78 @@ const (
 	// ToolCatalogServiceListToolsProcedure is the fully-qualified name of the ToolCatalogService's
 	// ListTools RPC.
 	ToolCatalogServiceListToolsProcedure = "/countersign.registry.v1.ToolCatalogService/ListTools"
+	// ToolCatalogServiceListToolFacetsProcedure is the fully-qualified name of the ToolCatalogService's
+	// ListToolFacets RPC.
+	ToolCatalogServiceListToolFacetsProcedure = "/countersign.registry.v1.ToolCatalogService/ListToolFacets"
 	// ToolCatalogServiceGetToolProcedure is the fully-qualified name of the ToolCatalogService's
 	// GetTool RPC.
 	ToolCatalogServiceGetToolProcedure = "/countersign.registry.v1.ToolCatalogService/GetTool"
 	// ToolCatalogServiceSetToolEnabledProcedure is the fully-qualified name of the ToolCatalogService's
 	// SetToolEnabled RPC.
 	ToolCatalogServiceSetToolEnabledProcedure = "/countersign.registry.v1.ToolCatalogService/SetToolEnabled"
+	// ToolCatalogServiceSetToolsEnabledProcedure is the fully-qualified name of the
+	// ToolCatalogService's SetToolsEnabled RPC.
+	ToolCatalogServiceSetToolsEnabledProcedure = "/countersign.registry.v1.ToolCatalogService/SetToolsEnabled"
+	// ToolCatalogServiceSetToolRequiresApprovalProcedure is the fully-qualified name of the
+	// ToolCatalogService's SetToolRequiresApproval RPC.
+	ToolCatalogServiceSetToolRequiresApprovalProcedure = "/countersign.registry.v1.ToolCatalogService/SetToolRequiresApproval"
+	// ToolCatalogServiceCreateToolDescriptorProcedure is the fully-qualified name of the
+	// ToolCatalogService's CreateToolDescriptor RPC.
+	ToolCatalogServiceCreateToolDescriptorProcedure = "/countersign.registry.v1.ToolCatalogService/CreateToolDescriptor"
+	// ToolCatalogServiceGetToolDescriptorProcedure is the fully-qualified name of the
+	// ToolCatalogService's GetToolDescriptor RPC.
+	ToolCatalogServiceGetToolDescriptorProcedure = "/countersign.registry.v1.ToolCatalogService/GetToolDescriptor"
+	// ToolCatalogServiceListToolDescriptorsProcedure is the fully-qualified name of the
+	// ToolCatalogService's ListToolDescriptors RPC.
+	ToolCatalogServiceListToolDescriptorsProcedure = "/countersign.registry.v1.ToolCatalogService/ListToolDescriptors"
+	// ToolCatalogServicePublishToolDescriptorProcedure is the fully-qualified name of the
+	// ToolCatalogService's PublishToolDescriptor RPC.
+	ToolCatalogServicePublishToolDescriptorProcedure = "/countersign.registry.v1.ToolCatalogService/PublishToolDescriptor"
+	// ToolCatalogServiceDeprecateToolDescriptorProcedure is the fully-qualified name of the
+	// ToolCatalogService's DeprecateToolDescriptor RPC.
+	ToolCatalogServiceDeprecateToolDescriptorProcedure = "/countersign.registry.v1.ToolCatalogService/DeprecateToolDescriptor"
+	// ToolCatalogServiceCreateToolAssignmentProcedure is the fully-qualified name of the
+	// ToolCatalogService's CreateToolAssignment RPC.
+	ToolCatalogServiceCreateToolAssignmentProcedure = "/countersign.registry.v1.ToolCatalogService/CreateToolAssignment"
+	// ToolCatalogServiceDeleteToolAssignmentProcedure is the fully-qualified name of the
+	// ToolCatalogService's DeleteToolAssignment RPC.
+	ToolCatalogServiceDeleteToolAssignmentProcedure = "/countersign.registry.v1.ToolCatalogService/DeleteToolAssignment"
+	// ToolCatalogServiceListToolAssignmentsProcedure is the fully-qualified name of the
+	// ToolCatalogService's ListToolAssignments RPC.
+	ToolCatalogServiceListToolAssignmentsProcedure = "/countersign.registry.v1.ToolCatalogService/ListToolAssignments"
 )
 
 // ToolCatalogServiceClient is a client for the countersign.registry.v1.ToolCatalogService service.
 type ToolCatalogServiceClient interface {
 	// Lists tools.
 	ListTools(context.Context, *v1.ListToolsRequest) (*v1.ListToolsResponse, error)
+	// Counts tools by the values of fields.
+	ListToolFacets(context.Context, *v1.ListToolFacetsRequest) (*v1.ListToolFacetsResponse, error)
 	// Gets a tool by its canonical id, with its definition.
 	GetTool(context.Context, *v1.GetToolRequest) (*v1.GetToolResponse, error)
 	// Switches a tool on or off. Does not bind it.
 	SetToolEnabled(context.Context, *v1.SetToolEnabledRequest) (*v1.SetToolEnabledResponse, error)
+	// Switches many tools on or off, chosen by a filter or a list: one change for
+	// each server, each of which succeeds or fails by itself.
+	SetToolsEnabled(context.Context, *v1.SetToolsEnabledRequest) (*v1.SetToolsEnabledResponse, error)
+	// Says whether each call of a tool needs a person's approval first.
+	SetToolRequiresApproval(context.Context, *v1.SetToolRequiresApprovalRequest) (*v1.SetToolRequiresApprovalResponse, error)
+	// Drafts the next version of a descriptor.
+	CreateToolDescriptor(context.Context, *v1.CreateToolDescriptorRequest) (*v1.CreateToolDescriptorResponse, error)
+	// Gets a version of a descriptor.
+	GetToolDescriptor(context.Context, *v1.GetToolDescriptorRequest) (*v1.GetToolDescriptorResponse, error)
+	// Lists versions of descriptors.
+	ListToolDescriptors(context.Context, *v1.ListToolDescriptorsRequest) (*v1.ListToolDescriptorsResponse, error)
+	// Publishes a draft, so that approvals can name it.
+	PublishToolDescriptor(context.Context, *v1.PublishToolDescriptorRequest) (*v1.PublishToolDescriptorResponse, error)
+	// Ends that approvals can name a version. What is bound to it stays so.
+	DeprecateToolDescriptor(context.Context, *v1.DeprecateToolDescriptorRequest) (*v1.DeprecateToolDescriptorResponse, error)
+	// Gives an agent a tool.
+	CreateToolAssignment(context.Context, *v1.CreateToolAssignmentRequest) (*v1.CreateToolAssignmentResponse, error)
+	// Takes a tool away from an agent.
+	DeleteToolAssignment(context.Context, *v1.DeleteToolAssignmentRequest) (*v1.DeleteToolAssignmentResponse, error)
+	// Lists which agent has which tool.
+	ListToolAssignments(context.Context, *v1.ListToolAssignmentsRequest) (*v1.ListToolAssignmentsResponse, error)
 }
 
 // NewToolCatalogServiceClient constructs a client for the
@@ -72,6 +128,13 @@ func NewToolCatalogServiceClient(httpClient connect.HTTPClient, baseURL string, 
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		listToolFacets: connect.NewClient[v1.ListToolFacetsRequest, v1.ListToolFacetsResponse](
+			httpClient,
+			baseURL+ToolCatalogServiceListToolFacetsProcedure,
+			connect.WithSchema(toolCatalogServiceMethods.ByName("ListToolFacets")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		getTool: connect.NewClient[v1.GetToolRequest, v1.GetToolResponse](
 			httpClient,
 			baseURL+ToolCatalogServiceGetToolProcedure,
@@ -85,19 +148,102 @@ func NewToolCatalogServiceClient(httpClient connect.HTTPClient, baseURL string, 
 			connect.WithSchema(toolCatalogServiceMethods.ByName("SetToolEnabled")),
 			connect.WithClientOptions(opts...),
 		),
+		setToolsEnabled: connect.NewClient[v1.SetToolsEnabledRequest, v1.SetToolsEnabledResponse](
+			httpClient,
+			baseURL+ToolCatalogServiceSetToolsEnabledProcedure,
+			connect.WithSchema(toolCatalogServiceMethods.ByName("SetToolsEnabled")),
+			connect.WithClientOptions(opts...),
+		),
+		setToolRequiresApproval: connect.NewClient[v1.SetToolRequiresApprovalRequest, v1.SetToolRequiresApprovalResponse](
+			httpClient,
+			baseURL+ToolCatalogServiceSetToolRequiresApprovalProcedure,
+			connect.WithSchema(toolCatalogServiceMethods.ByName("SetToolRequiresApproval")),
+			connect.WithClientOptions(opts...),
+		),
+		createToolDescriptor: connect.NewClient[v1.CreateToolDescriptorRequest, v1.CreateToolDescriptorResponse](
+			httpClient,
+			baseURL+ToolCatalogServiceCreateToolDescriptorProcedure,
+			connect.WithSchema(toolCatalogServiceMethods.ByName("CreateToolDescriptor")),
+			connect.WithClientOptions(opts...),
+		),
+		getToolDescriptor: connect.NewClient[v1.GetToolDescriptorRequest, v1.GetToolDescriptorResponse](
+			httpClient,
+			baseURL+ToolCatalogServiceGetToolDescriptorProcedure,
+			connect.WithSchema(toolCatalogServiceMethods.ByName("GetToolDescriptor")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listToolDescriptors: connect.NewClient[v1.ListToolDescriptorsRequest, v1.ListToolDescriptorsResponse](
+			httpClient,
+			baseURL+ToolCatalogServiceListToolDescriptorsProcedure,
+			connect.WithSchema(toolCatalogServiceMethods.ByName("ListToolDescriptors")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		publishToolDescriptor: connect.NewClient[v1.PublishToolDescriptorRequest, v1.PublishToolDescriptorResponse](
+			httpClient,
+			baseURL+ToolCatalogServicePublishToolDescriptorProcedure,
+			connect.WithSchema(toolCatalogServiceMethods.ByName("PublishToolDescriptor")),
+			connect.WithClientOptions(opts...),
+		),
+		deprecateToolDescriptor: connect.NewClient[v1.DeprecateToolDescriptorRequest, v1.DeprecateToolDescriptorResponse](
+			httpClient,
+			baseURL+ToolCatalogServiceDeprecateToolDescriptorProcedure,
+			connect.WithSchema(toolCatalogServiceMethods.ByName("DeprecateToolDescriptor")),
+			connect.WithClientOptions(opts...),
+		),
+		createToolAssignment: connect.NewClient[v1.CreateToolAssignmentRequest, v1.CreateToolAssignmentResponse](
+			httpClient,
+			baseURL+ToolCatalogServiceCreateToolAssignmentProcedure,
+			connect.WithSchema(toolCatalogServiceMethods.ByName("CreateToolAssignment")),
+			connect.WithClientOptions(opts...),
+		),
+		deleteToolAssignment: connect.NewClient[v1.DeleteToolAssignmentRequest, v1.DeleteToolAssignmentResponse](
+			httpClient,
+			baseURL+ToolCatalogServiceDeleteToolAssignmentProcedure,
+			connect.WithSchema(toolCatalogServiceMethods.ByName("DeleteToolAssignment")),
+			connect.WithClientOptions(opts...),
+		),
+		listToolAssignments: connect.NewClient[v1.ListToolAssignmentsRequest, v1.ListToolAssignmentsResponse](
+			httpClient,
+			baseURL+ToolCatalogServiceListToolAssignmentsProcedure,
+			connect.WithSchema(toolCatalogServiceMethods.ByName("ListToolAssignments")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // toolCatalogServiceClient implements ToolCatalogServiceClient.
 type toolCatalogServiceClient struct {
-	listTools      *connect.Client[v1.ListToolsRequest, v1.ListToolsResponse]
-	getTool        *connect.Client[v1.GetToolRequest, v1.GetToolResponse]
-	setToolEnabled *connect.Client[v1.SetToolEnabledRequest, v1.SetToolEnabledResponse]
+	listTools               *connect.Client[v1.ListToolsRequest, v1.ListToolsResponse]
+	listToolFacets          *connect.Client[v1.ListToolFacetsRequest, v1.ListToolFacetsResponse]
+	getTool                 *connect.Client[v1.GetToolRequest, v1.GetToolResponse]
+	setToolEnabled          *connect.Client[v1.SetToolEnabledRequest, v1.SetToolEnabledResponse]
+	setToolsEnabled         *connect.Client[v1.SetToolsEnabledRequest, v1.SetToolsEnabledResponse]
+	setToolRequiresApproval *connect.Client[v1.SetToolRequiresApprovalRequest, v1.SetToolRequiresApprovalResponse]
+	createToolDescriptor    *connect.Client[v1.CreateToolDescriptorRequest, v1.CreateToolDescriptorResponse]
+	getToolDescriptor       *connect.Client[v1.GetToolDescriptorRequest, v1.GetToolDescriptorResponse]
+	listToolDescriptors     *connect.Client[v1.ListToolDescriptorsRequest, v1.ListToolDescriptorsResponse]
+	publishToolDescriptor   *connect.Client[v1.PublishToolDescriptorRequest, v1.PublishToolDescriptorResponse]
+	deprecateToolDescriptor *connect.Client[v1.DeprecateToolDescriptorRequest, v1.DeprecateToolDescriptorResponse]
+	createToolAssignment    *connect.Client[v1.CreateToolAssignmentRequest, v1.CreateToolAssignmentResponse]
+	deleteToolAssignment    *connect.Client[v1.DeleteToolAssignmentRequest, v1.DeleteToolAssignmentResponse]
+	listToolAssignments     *connect.Client[v1.ListToolAssignmentsRequest, v1.ListToolAssignmentsResponse]
 }
 
 // ListTools calls countersign.registry.v1.ToolCatalogService.ListTools.
 func (c *toolCatalogServiceClient) ListTools(ctx context.Context, req *v1.ListToolsRequest) (*v1.ListToolsResponse, error) {
 	response, err := c.listTools.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListToolFacets calls countersign.registry.v1.ToolCatalogService.ListToolFacets.
+func (c *toolCatalogServiceClient) ListToolFacets(ctx context.Context, req *v1.ListToolFacetsRequest) (*v1.ListToolFacetsResponse, error) {
+	response, err := c.listToolFacets.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -122,15 +268,128 @@ func (c *toolCatalogServiceClient) SetToolEnabled(ctx context.Context, req *v1.S
 	return nil, err
 }
 
+// SetToolsEnabled calls countersign.registry.v1.ToolCatalogService.SetToolsEnabled.
+func (c *toolCatalogServiceClient) SetToolsEnabled(ctx context.Context, req *v1.SetToolsEnabledRequest) (*v1.SetToolsEnabledResponse, error) {
+	response, err := c.setToolsEnabled.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// SetToolRequiresApproval calls countersign.registry.v1.ToolCatalogService.SetToolRequiresApproval.
+func (c *toolCatalogServiceClient) SetToolRequiresApproval(ctx context.Context, req *v1.SetToolRequiresApprovalRequest) (*v1.SetToolRequiresApprovalResponse, error) {
+	response, err := c.setToolRequiresApproval.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// CreateToolDescriptor calls countersign.registry.v1.ToolCatalogService.CreateToolDescriptor.
+func (c *toolCatalogServiceClient) CreateToolDescriptor(ctx context.Context, req *v1.CreateToolDescriptorRequest) (*v1.CreateToolDescriptorResponse, error) {
+	response, err := c.createToolDescriptor.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetToolDescriptor calls countersign.registry.v1.ToolCatalogService.GetToolDescriptor.
+func (c *toolCatalogServiceClient) GetToolDescriptor(ctx context.Context, req *v1.GetToolDescriptorRequest) (*v1.GetToolDescriptorResponse, error) {
+	response, err := c.getToolDescriptor.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListToolDescriptors calls countersign.registry.v1.ToolCatalogService.ListToolDescriptors.
+func (c *toolCatalogServiceClient) ListToolDescriptors(ctx context.Context, req *v1.ListToolDescriptorsRequest) (*v1.ListToolDescriptorsResponse, error) {
+	response, err := c.listToolDescriptors.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// PublishToolDescriptor calls countersign.registry.v1.ToolCatalogService.PublishToolDescriptor.
+func (c *toolCatalogServiceClient) PublishToolDescriptor(ctx context.Context, req *v1.PublishToolDescriptorRequest) (*v1.PublishToolDescriptorResponse, error) {
+	response, err := c.publishToolDescriptor.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// DeprecateToolDescriptor calls countersign.registry.v1.ToolCatalogService.DeprecateToolDescriptor.
+func (c *toolCatalogServiceClient) DeprecateToolDescriptor(ctx context.Context, req *v1.DeprecateToolDescriptorRequest) (*v1.DeprecateToolDescriptorResponse, error) {
+	response, err := c.deprecateToolDescriptor.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// CreateToolAssignment calls countersign.registry.v1.ToolCatalogService.CreateToolAssignment.
+func (c *toolCatalogServiceClient) CreateToolAssignment(ctx context.Context, req *v1.CreateToolAssignmentRequest) (*v1.CreateToolAssignmentResponse, error) {
+	response, err := c.createToolAssignment.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// DeleteToolAssignment calls countersign.registry.v1.ToolCatalogService.DeleteToolAssignment.
+func (c *toolCatalogServiceClient) DeleteToolAssignment(ctx context.Context, req *v1.DeleteToolAssignmentRequest) (*v1.DeleteToolAssignmentResponse, error) {
+	response, err := c.deleteToolAssignment.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListToolAssignments calls countersign.registry.v1.ToolCatalogService.ListToolAssignments.
+func (c *toolCatalogServiceClient) ListToolAssignments(ctx context.Context, req *v1.ListToolAssignmentsRequest) (*v1.ListToolAssignmentsResponse, error) {
+	response, err := c.listToolAssignments.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ToolCatalogServiceHandler is an implementation of the countersign.registry.v1.ToolCatalogService
 // service.
 type ToolCatalogServiceHandler interface {
 	// Lists tools.
 	ListTools(context.Context, *v1.ListToolsRequest) (*v1.ListToolsResponse, error)
+	// Counts tools by the values of fields.
+	ListToolFacets(context.Context, *v1.ListToolFacetsRequest) (*v1.ListToolFacetsResponse, error)
 	// Gets a tool by its canonical id, with its definition.
 	GetTool(context.Context, *v1.GetToolRequest) (*v1.GetToolResponse, error)
 	// Switches a tool on or off. Does not bind it.
 	SetToolEnabled(context.Context, *v1.SetToolEnabledRequest) (*v1.SetToolEnabledResponse, error)
+	// Switches many tools on or off, chosen by a filter or a list: one change for
+	// each server, each of which succeeds or fails by itself.
+	SetToolsEnabled(context.Context, *v1.SetToolsEnabledRequest) (*v1.SetToolsEnabledResponse, error)
+	// Says whether each call of a tool needs a person's approval first.
+	SetToolRequiresApproval(context.Context, *v1.SetToolRequiresApprovalRequest) (*v1.SetToolRequiresApprovalResponse, error)
+	// Drafts the next version of a descriptor.
+	CreateToolDescriptor(context.Context, *v1.CreateToolDescriptorRequest) (*v1.CreateToolDescriptorResponse, error)
+	// Gets a version of a descriptor.
+	GetToolDescriptor(context.Context, *v1.GetToolDescriptorRequest) (*v1.GetToolDescriptorResponse, error)
+	// Lists versions of descriptors.
+	ListToolDescriptors(context.Context, *v1.ListToolDescriptorsRequest) (*v1.ListToolDescriptorsResponse, error)
+	// Publishes a draft, so that approvals can name it.
+	PublishToolDescriptor(context.Context, *v1.PublishToolDescriptorRequest) (*v1.PublishToolDescriptorResponse, error)
+	// Ends that approvals can name a version. What is bound to it stays so.
+	DeprecateToolDescriptor(context.Context, *v1.DeprecateToolDescriptorRequest) (*v1.DeprecateToolDescriptorResponse, error)
+	// Gives an agent a tool.
+	CreateToolAssignment(context.Context, *v1.CreateToolAssignmentRequest) (*v1.CreateToolAssignmentResponse, error)
+	// Takes a tool away from an agent.
+	DeleteToolAssignment(context.Context, *v1.DeleteToolAssignmentRequest) (*v1.DeleteToolAssignmentResponse, error)
+	// Lists which agent has which tool.
+	ListToolAssignments(context.Context, *v1.ListToolAssignmentsRequest) (*v1.ListToolAssignmentsResponse, error)
 }
 
 // NewToolCatalogServiceHandler builds an HTTP handler from the service implementation. It returns
@@ -147,6 +406,13 @@ func NewToolCatalogServiceHandler(svc ToolCatalogServiceHandler, opts ...connect
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	toolCatalogServiceListToolFacetsHandler := connect.NewUnaryHandlerSimple(
+		ToolCatalogServiceListToolFacetsProcedure,
+		svc.ListToolFacets,
+		connect.WithSchema(toolCatalogServiceMethods.ByName("ListToolFacets")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	toolCatalogServiceGetToolHandler := connect.NewUnaryHandlerSimple(
 		ToolCatalogServiceGetToolProcedure,
 		svc.GetTool,
@@ -160,14 +426,99 @@ func NewToolCatalogServiceHandler(svc ToolCatalogServiceHandler, opts ...connect
 		connect.WithSchema(toolCatalogServiceMethods.ByName("SetToolEnabled")),
 		connect.WithHandlerOptions(opts...),
 	)
+	toolCatalogServiceSetToolsEnabledHandler := connect.NewUnaryHandlerSimple(
+		ToolCatalogServiceSetToolsEnabledProcedure,
+		svc.SetToolsEnabled,
+		connect.WithSchema(toolCatalogServiceMethods.ByName("SetToolsEnabled")),
+		connect.WithHandlerOptions(opts...),
+	)
+	toolCatalogServiceSetToolRequiresApprovalHandler := connect.NewUnaryHandlerSimple(
+		ToolCatalogServiceSetToolRequiresApprovalProcedure,
+		svc.SetToolRequiresApproval,
+		connect.WithSchema(toolCatalogServiceMethods.ByName("SetToolRequiresApproval")),
+		connect.WithHandlerOptions(opts...),
+	)
+	toolCatalogServiceCreateToolDescriptorHandler := connect.NewUnaryHandlerSimple(
+		ToolCatalogServiceCreateToolDescriptorProcedure,
+		svc.CreateToolDescriptor,
+		connect.WithSchema(toolCatalogServiceMethods.ByName("CreateToolDescriptor")),
+		connect.WithHandlerOptions(opts...),
+	)
+	toolCatalogServiceGetToolDescriptorHandler := connect.NewUnaryHandlerSimple(
+		ToolCatalogServiceGetToolDescriptorProcedure,
+		svc.GetToolDescriptor,
+		connect.WithSchema(toolCatalogServiceMethods.ByName("GetToolDescriptor")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	toolCatalogServiceListToolDescriptorsHandler := connect.NewUnaryHandlerSimple(
+		ToolCatalogServiceListToolDescriptorsProcedure,
+		svc.ListToolDescriptors,
+		connect.WithSchema(toolCatalogServiceMethods.ByName("ListToolDescriptors")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	toolCatalogServicePublishToolDescriptorHandler := connect.NewUnaryHandlerSimple(
+		ToolCatalogServicePublishToolDescriptorProcedure,
+		svc.PublishToolDescriptor,
+		connect.WithSchema(toolCatalogServiceMethods.ByName("PublishToolDescriptor")),
+		connect.WithHandlerOptions(opts...),
+	)
+	toolCatalogServiceDeprecateToolDescriptorHandler := connect.NewUnaryHandlerSimple(
+		ToolCatalogServiceDeprecateToolDescriptorProcedure,
+		svc.DeprecateToolDescriptor,
+		connect.WithSchema(toolCatalogServiceMethods.ByName("DeprecateToolDescriptor")),
+		connect.WithHandlerOptions(opts...),
+	)
+	toolCatalogServiceCreateToolAssignmentHandler := connect.NewUnaryHandlerSimple(
+		ToolCatalogServiceCreateToolAssignmentProcedure,
+		svc.CreateToolAssignment,
+		connect.WithSchema(toolCatalogServiceMethods.ByName("CreateToolAssignment")),
+		connect.WithHandlerOptions(opts...),
+	)
+	toolCatalogServiceDeleteToolAssignmentHandler := connect.NewUnaryHandlerSimple(
+		ToolCatalogServiceDeleteToolAssignmentProcedure,
+		svc.DeleteToolAssignment,
+		connect.WithSchema(toolCatalogServiceMethods.ByName("DeleteToolAssignment")),
+		connect.WithHandlerOptions(opts...),
+	)
+	toolCatalogServiceListToolAssignmentsHandler := connect.NewUnaryHandlerSimple(
+		ToolCatalogServiceListToolAssignmentsProcedure,
+		svc.ListToolAssignments,
+		connect.WithSchema(toolCatalogServiceMethods.ByName("ListToolAssignments")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/countersign.registry.v1.ToolCatalogService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case ToolCatalogServiceListToolsProcedure:
 			toolCatalogServiceListToolsHandler.ServeHTTP(w, r)
+		case ToolCatalogServiceListToolFacetsProcedure:
+			toolCatalogServiceListToolFacetsHandler.ServeHTTP(w, r)
 		case ToolCatalogServiceGetToolProcedure:
 			toolCatalogServiceGetToolHandler.ServeHTTP(w, r)
 		case ToolCatalogServiceSetToolEnabledProcedure:
 			toolCatalogServiceSetToolEnabledHandler.ServeHTTP(w, r)
+		case ToolCatalogServiceSetToolsEnabledProcedure:
+			toolCatalogServiceSetToolsEnabledHandler.ServeHTTP(w, r)
+		case ToolCatalogServiceSetToolRequiresApprovalProcedure:
+			toolCatalogServiceSetToolRequiresApprovalHandler.ServeHTTP(w, r)
+		case ToolCatalogServiceCreateToolDescriptorProcedure:
+			toolCatalogServiceCreateToolDescriptorHandler.ServeHTTP(w, r)
+		case ToolCatalogServiceGetToolDescriptorProcedure:
+			toolCatalogServiceGetToolDescriptorHandler.ServeHTTP(w, r)
+		case ToolCatalogServiceListToolDescriptorsProcedure:
+			toolCatalogServiceListToolDescriptorsHandler.ServeHTTP(w, r)
+		case ToolCatalogServicePublishToolDescriptorProcedure:
+			toolCatalogServicePublishToolDescriptorHandler.ServeHTTP(w, r)
+		case ToolCatalogServiceDeprecateToolDescriptorProcedure:
+			toolCatalogServiceDeprecateToolDescriptorHandler.ServeHTTP(w, r)
+		case ToolCatalogServiceCreateToolAssignmentProcedure:
+			toolCatalogServiceCreateToolAssignmentHandler.ServeHTTP(w, r)
+		case ToolCatalogServiceDeleteToolAssignmentProcedure:
+			toolCatalogServiceDeleteToolAssignmentHandler.ServeHTTP(w, r)
+		case ToolCatalogServiceListToolAssignmentsProcedure:
+			toolCatalogServiceListToolAssignmentsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -181,10 +532,54 @@ func (UnimplementedToolCatalogServiceHandler) ListTools(context.Context, *v1.Lis
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.ToolCatalogService.ListTools is not implemented"))
 }
 
+func (UnimplementedToolCatalogServiceHandler) ListToolFacets(context.Context, *v1.ListToolFacetsRequest) (*v1.ListToolFacetsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.ToolCatalogService.ListToolFacets is not implemented"))
+}
+
 func (UnimplementedToolCatalogServiceHandler) GetTool(context.Context, *v1.GetToolRequest) (*v1.GetToolResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.ToolCatalogService.GetTool is not implemented"))
 }
 
 func (UnimplementedToolCatalogServiceHandler) SetToolEnabled(context.Context, *v1.SetToolEnabledRequest) (*v1.SetToolEnabledResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.ToolCatalogService.SetToolEnabled is not implemented"))
+}
+
+func (UnimplementedToolCatalogServiceHandler) SetToolsEnabled(context.Context, *v1.SetToolsEnabledRequest) (*v1.SetToolsEnabledResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.ToolCatalogService.SetToolsEnabled is not implemented"))
+}
+
+func (UnimplementedToolCatalogServiceHandler) SetToolRequiresApproval(context.Context, *v1.SetToolRequiresApprovalRequest) (*v1.SetToolRequiresApprovalResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.ToolCatalogService.SetToolRequiresApproval is not implemented"))
+}
+
+func (UnimplementedToolCatalogServiceHandler) CreateToolDescriptor(context.Context, *v1.CreateToolDescriptorRequest) (*v1.CreateToolDescriptorResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.ToolCatalogService.CreateToolDescriptor is not implemented"))
+}
+
+func (UnimplementedToolCatalogServiceHandler) GetToolDescriptor(context.Context, *v1.GetToolDescriptorRequest) (*v1.GetToolDescriptorResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.ToolCatalogService.GetToolDescriptor is not implemented"))
+}
+
+func (UnimplementedToolCatalogServiceHandler) ListToolDescriptors(context.Context, *v1.ListToolDescriptorsRequest) (*v1.ListToolDescriptorsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.ToolCatalogService.ListToolDescriptors is not implemented"))
+}
+
+func (UnimplementedToolCatalogServiceHandler) PublishToolDescriptor(context.Context, *v1.PublishToolDescriptorRequest) (*v1.PublishToolDescriptorResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.ToolCatalogService.PublishToolDescriptor is not implemented"))
+}
+
+func (UnimplementedToolCatalogServiceHandler) DeprecateToolDescriptor(context.Context, *v1.DeprecateToolDescriptorRequest) (*v1.DeprecateToolDescriptorResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.ToolCatalogService.DeprecateToolDescriptor is not implemented"))
+}
+
+func (UnimplementedToolCatalogServiceHandler) CreateToolAssignment(context.Context, *v1.CreateToolAssignmentRequest) (*v1.CreateToolAssignmentResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.ToolCatalogService.CreateToolAssignment is not implemented"))
+}
+
+func (UnimplementedToolCatalogServiceHandler) DeleteToolAssignment(context.Context, *v1.DeleteToolAssignmentRequest) (*v1.DeleteToolAssignmentResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.ToolCatalogService.DeleteToolAssignment is not implemented"))
+}
+
+func (UnimplementedToolCatalogServiceHandler) ListToolAssignments(context.Context, *v1.ListToolAssignmentsRequest) (*v1.ListToolAssignmentsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.ToolCatalogService.ListToolAssignments is not implemented"))
 }
