@@ -76,10 +76,11 @@ func newHouse(t testing.TB, kind string) *house {
 	if _, err := store.Up(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	h := &house{TB: t, url: url, db: store, namespace: client.DefaultNamespace}
+	h := &house{TB: t, db: store, namespace: client.DefaultNamespace}
 	h.temporal = h.dial(newEngine(t).Address())
 	h.client = workflows.Client{Temporal: h.temporal, Namespace: h.namespace}
 	guard := outbound.NewGuard(outbound.Options{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	h.url = url
 	h.acts = &activities.Activities{
 		DB: store, MCP: &mcpclient.Client{Guard: guard, Limits: registry.DefaultLimits}, Limits: registry.DefaultLimits,
 		AcceptUnsigned: true, KeepSnapshots: 48 * time.Hour, Log: quiet(),
