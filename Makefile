@@ -33,6 +33,14 @@ test: .cache/bin/gotestsum ## run the tests; starts a Postgres for them, and ins
 test-race: .cache/bin/gotestsum ## run the tests under the race detector
 	scripts/postgres.sh gotestsum --format=pkgname-and-test-fails -- -timeout=40m -race $(PKG)
 
+# Those that approvals rest on; the others run on their seeds with the tests.
+FUZZ := CanonicalItems Diff
+FUZZTIME ?= 60s
+
+.PHONY: fuzz
+fuzz: ## look for inputs that break digests or the differ, a minute each
+	for name in $(FUZZ); do go test ./registry -run='^$$' -fuzz="^Fuzz$$name\$$" -fuzztime=$(FUZZTIME) -fuzzminimizetime=1x; done
+
 .PHONY: e2e-real
 e2e-real: .cache/realservers/ready ## run the whole life of published servers; fetches them by npm and Go, 1.2 GB
 	go test -tags=real -run=TestPublishedServers -count=1 -timeout=60m -v ./cmd/internal/e2e

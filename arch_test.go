@@ -147,6 +147,32 @@ func TestPackagesSayWhatTheyAre(t *testing.T) {
 }
 
 // The code that the tools generate calls the modules that the product links.
+// A promise whose test is gone is nobody's.
+func TestThePageOnSecurityNamesTestsThatExist(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, f := range sources(t) {
+		for _, decl := range f.syntax.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok {
+				known[f.Name.Name] = true
+			}
+		}
+	}
+	named := regexp.MustCompile("`(Test[A-Za-z0-9]+)`").FindAllStringSubmatch(string(page), -1)
+	if len(named) < 10 {
+		t.Errorf("it names %d tests only", len(named))
+	}
+	for _, name := range named {
+		if !known[name[1]] {
+			t.Errorf("there is no %s", name[1])
+		}
+	}
+}
+
 func TestToolsFitTheProduct(t *testing.T) {
 	t.Parallel()
 	product, tools := required(t, "go.mod"), required(t, "tools/go.mod")

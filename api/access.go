@@ -48,6 +48,7 @@ var access = map[string]rule{
 	registryv1connect.ToolCatalogServiceListToolsProcedure:               {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.ToolCatalogServiceListToolFacetsProcedure:          {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.ToolCatalogServiceGetToolProcedure:                 {scope: registry.ScopeRead, roles: readers},
+	registryv1connect.ToolCatalogServiceGetToolImpactProcedure:           {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.ToolCatalogServiceSetToolEnabledProcedure:          {scope: registry.ScopeAdmin, roles: maintainers},
 	registryv1connect.ToolCatalogServiceSetToolsEnabledProcedure:         {scope: registry.ScopeAdmin, roles: maintainers},
 	registryv1connect.ToolCatalogServiceSetToolRequiresApprovalProcedure: {scope: registry.ScopeAdmin, roles: maintainers},

@@ -50,6 +50,7 @@ var about = map[string]func(ref, toolID string) proto.Message{
 	},
 	doTool:   func(_, toolID string) proto.Message { return &pb.GetToolRequest{ToolId: toolID} },
 	doEnable: func(_, toolID string) proto.Message { return &pb.SetToolEnabledRequest{ToolId: toolID, Enabled: true} },
+	doImpact: func(ref, _ string) proto.Message { return &pb.GetToolImpactRequest{Filter: `server="` + ref + `"`} },
 	doFacets: func(ref, _ string) proto.Message {
 		return &pb.ListToolFacetsRequest{Filter: `server="` + ref + `"`, ShowRetired: true}
 	},

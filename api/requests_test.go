@@ -41,6 +41,7 @@ const (
 	doTools    = registryv1connect.ToolCatalogServiceListToolsProcedure
 	doTool     = registryv1connect.ToolCatalogServiceGetToolProcedure
 	doEnable   = registryv1connect.ToolCatalogServiceSetToolEnabledProcedure
+	doImpact   = registryv1connect.ToolCatalogServiceGetToolImpactProcedure
 	doFacets   = registryv1connect.ToolCatalogServiceListToolFacetsProcedure
 	doSwitch   = registryv1connect.ToolCatalogServiceSetToolsEnabledProcedure
 	doRequire  = registryv1connect.ToolCatalogServiceSetToolRequiresApprovalProcedure

@@ -20,6 +20,13 @@ import (
 type Options struct {
 	// URL is sqlite:PATH for a file of this process alone, or postgres://….
 	URL string
+	// SystemURL and MigrateURL, on Postgres, are logins of their own for
+	// [SystemStore] and for migrations; empty: that of URL, which then owns the
+	// schema and is a member of both roles.
+	SystemURL, MigrateURL string
+	// AppRole and SystemRole, on Postgres, are the roles as which transactions of
+	// tenants and of SystemStore run; empty: the default ones.
+	AppRole, SystemRole string
 	// Logger gets what errors may not tell callers; nil discards it.
 	Logger *slog.Logger
 	// Connections limits the pool (on SQLite that of the readers); 0 means 16.
@@ -32,11 +39,16 @@ type DB struct {
 	reader *bun.DB // on Postgres the writer itself
 	// prepared runs the few statements that are asked often; it keeps them prepared.
 	prepared *bun.DB
-	engine   engine
-	log      *slog.Logger
-	lock     io.Closer // nil on Postgres
+	// system and owner are pools of logins of their own; nil: the login of all.
+	system, owner *bun.DB
+	roles         roles
+	logins        logins
+	engine        engine
+	log           *slog.Logger
+	lock          io.Closer // nil on Postgres
 
 	capabilities atomic.Pointer[registry.CapabilityTable]
+	quotas       atomic.Pointer[registry.Quotas]
 
 	preparing sync.Mutex
 	resolving *sql.Stmt // on SQLite, once it was asked for
@@ -58,6 +70,9 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	scheme, _, _ := strings.Cut(o.URL, ":")
 	switch scheme {
 	case "sqlite":
+		if o.SystemURL != "" || o.MigrateURL != "" {
+			return nil, registry.Errorf(registry.ReasonInvalidArgument, "a database of sqlite: has no logins, so that it has one URL only")
+		}
 		d, err = openSQLite(ctx, o)
 	case "postgres", "postgresql":
 		d, err = openPostgres(o)
@@ -81,7 +96,7 @@ func (d *DB) SetCapabilities(table *registry.CapabilityTable) { d.capabilities.S
 // nothing.
 func (d *DB) Close() error {
 	var errs []error
-	for _, pool := range []*bun.DB{d.prepared, d.reader, d.writer} {
+	for _, pool := range []*bun.DB{d.prepared, d.reader, d.writer, d.system, d.owner} {
 		if pool != nil {
 			errs = append(errs, pool.Close())
 		}

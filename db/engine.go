@@ -36,9 +36,11 @@ type engine struct {
 	label string
 	// contains says whether a text contains another, whatever the case.
 	contains string
-	// found says whether the words q are found by what search makes of words.
-	found  string
-	search func(words []string) string
+	// searched joins the words q of a tenant, ?0, that are found by what search
+	// makes of words, ?1, to their tools t, in this order: the planners know too
+	// little of words to choose it.
+	searched string
+	search   func(words []string) string
 	// pairs lists the tools o as a JSON array, with the arguments in their definitions od.
 	pairs string
 	// snapshot begins a transaction that reads one state of the database.
@@ -58,10 +60,13 @@ var postgres = engine{
 	migrating: "SELECT pg_advisory_xact_lock(4861272841)", // any number that nobody else uses
 	label:     "(s.labels::json ->> ?)",
 	contains:  "strpos(lower(?), lower(?)) > 0",
-	found:     "array_to_tsvector(string_to_array(q.words, ' ')) @@ CAST(? AS tsquery)",
-	search:    tsQuery,
-	pairs:     "json_agg(json_build_array(o.external_id, od.args))::text",
-	snapshot:  &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
+	searched: `(SELECT q.server_id, q.external_key, q.names, q.titles FROM tool_search AS q
+WHERE q.tenant_id = ?0 AND array_to_tsvector(string_to_array(q.words, ' ')) @@ CAST(?1 AS tsquery) OFFSET 0) AS q
+CROSS JOIN LATERAL (SELECT t.* FROM tools AS t
+WHERE t.tenant_id = ?0 AND t.server_id = q.server_id AND t.external_key = q.external_key OFFSET 0) AS t`,
+	search:   tsQuery,
+	pairs:    "json_agg(json_build_array(o.external_id, od.args))::text",
+	snapshot: &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 }
 
 var sqlite = engine{
@@ -69,7 +74,8 @@ var sqlite = engine{
 	horizon:  "TRUE",
 	label:    "(SELECT j.value FROM json_each(s.labels) AS j WHERE j.key = ?)",
 	contains: "instr(lower(?), lower(?)) > 0",
-	found:    "q.id IN (SELECT rowid FROM tool_words WHERE tool_words MATCH ?)",
+	searched: `(SELECT q.* FROM tool_search AS q WHERE q.id IN (SELECT rowid FROM tool_words WHERE tool_words MATCH ?1) AND +q.tenant_id = ?0) AS q
+CROSS JOIN tools AS t ON t.tenant_id = ?0 AND t.server_id = q.server_id AND t.external_key = q.external_key`,
 	search:   ftsQuery,
 	pairs:    "json_group_array(json_array(o.external_id, od.args))",
 	snapshot: &sql.TxOptions{ReadOnly: true},

@@ -18,7 +18,7 @@ type Position struct {
 
 // OutboxAfter gives the next events of all tenants after a position.
 func (y *SystemStore) OutboxAfter(ctx context.Context, after Position, limit int) ([]OutboxEvent, Position, error) {
-	rows, next, err := follow(ctx, y.db, "", after, limit, func(r *outboxRow) Position { return Position{r.Tx, r.ID} })
+	rows, next, err := follow(ctx, y.db, ofSystem, after, limit, func(r *outboxRow) Position { return Position{r.Tx, r.ID} })
 	out := make([]OutboxEvent, len(rows))
 	for i := range rows {
 		out[i] = rows[i].OutboxEvent
@@ -28,7 +28,7 @@ func (y *SystemStore) OutboxAfter(ctx context.Context, after Position, limit int
 
 // AuditAfter gives the next audit rows of all tenants after a position.
 func (y *SystemStore) AuditAfter(ctx context.Context, after Position, limit int) ([]AuditEntry, Position, error) {
-	rows, next, err := follow(ctx, y.db, "", after, limit, func(r *auditRow) Position { return Position{r.Tx, r.ID} })
+	rows, next, err := follow(ctx, y.db, ofSystem, after, limit, func(r *auditRow) Position { return Position{r.Tx, r.ID} })
 	out := make([]AuditEntry, len(rows))
 	for i := range rows {
 		out[i] = rows[i].AuditEntry
@@ -41,7 +41,7 @@ func (s *Store) OutboxAfter(ctx context.Context, after Position, limit int) ([]O
 	if err := s.check(); err != nil {
 		return nil, after, err
 	}
-	rows, next, err := follow(ctx, s.db, s.tenant, after, limit, func(r *outboxRow) Position { return Position{r.Tx, r.ID} })
+	rows, next, err := follow(ctx, s.db, ofTenant(s.tenant), after, limit, func(r *outboxRow) Position { return Position{r.Tx, r.ID} })
 	out := make([]OutboxEvent, len(rows))
 	for i := range rows {
 		out[i] = rows[i].OutboxEvent
@@ -50,12 +50,12 @@ func (s *Store) OutboxAfter(ctx context.Context, after Position, limit int) ([]O
 }
 
 // follow reads the rows after a position, of one tenant or of all.
-func follow[R any](ctx context.Context, d *DB, tenant string, after Position, limit int, position func(*R) Position) ([]R, Position, error) {
+func follow[R any](ctx context.Context, d *DB, who scope, after Position, limit int, position func(*R) Position) ([]R, Position, error) {
 	var rows []R
-	err := d.read(ctx, "follow a stream", func(ctx context.Context, q bun.IDB) error {
+	err := d.read(ctx, who, "follow a stream", func(ctx context.Context, q bun.IDB) error {
 		query := q.NewSelect().Model(&rows).Where("(tx, id) > (?, ?)", after.Tx, after.ID).Where(d.engine.horizon)
-		if tenant != "" {
-			query = query.Where("tenant_id = ?", tenant)
+		if who.kind == tenantScope {
+			query = query.Where("tenant_id = ?", who.tenant)
 		}
 		return query.OrderExpr("tx, id").Limit(int64(max(limit, 1))).Scan(ctx)
 	})

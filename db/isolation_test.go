@@ -78,6 +78,10 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 				v, more, err := st.ToolRefs(ctx, db.ToolQuery{IDs: []string{tool}}, 10)
 				return []any{v, more}, err
 			}),
+			"ToolImpact": of(func(st *db.Store, _, _, tool, _, _ string) (any, error) {
+				v, more, err := st.ToolImpact(ctx, db.ToolQuery{IDs: []string{tool}}, 10)
+				return []any{v, more}, err
+			}),
 			"ToolFacets": of(func(st *db.Store, _, _, tool, _, _ string) (any, error) {
 				v, total, err := st.ToolFacets(ctx, db.ToolQuery{IDs: []string{tool}}, nil)
 				return []any{v, total}, err

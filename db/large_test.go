@@ -91,6 +91,32 @@ func TestACatalogOfTenThousandTools(t *testing.T) {
 				t.Errorf("%d tools of %d: %v", len(tools), total, err)
 			}
 		})
+		for what, query := range map[string]db.ToolQuery{
+			"search":                        {Words: []string{"tool", "something"}},
+			"search for one":                {Words: []string{"09999"}},
+			"filter by callable":            {Conditions: conditions("callable = true")},
+			"filter by bound and class":     {Conditions: conditions("bound = true;class = read")},
+			"search and filter by callable": {Words: []string{"tool"}, Conditions: conditions("callable = true")},
+		} {
+			query.Size = 100
+			lap(what, func() {
+				begin := time.Now()
+				defer func() {
+					if took := time.Since(begin); took > 10*time.Second { // by a bad plan it is minutes
+						t.Errorf("%s: took %s", what, took)
+					}
+				}()
+				tools, _, total, err := w.Tools(t.Context(), query)
+				if err != nil || len(tools) != min(total, 100) || total == 0 {
+					t.Errorf("%s: %d tools of %d: %v", what, len(tools), total, err)
+				}
+			})
+		}
+		lap("count by facets", func() {
+			if _, total, err := w.ToolFacets(t.Context(), db.ToolQuery{Words: []string{"does"}}, nil); err != nil || total != n {
+				t.Errorf("%d tools: %v", total, err)
+			}
+		})
 		w.resolves("large.tool_09999", "")
 	})
 }

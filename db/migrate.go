@@ -30,7 +30,8 @@ type Migration struct {
 
 // Up applies every migration that is missing, each in one transaction together
 // with the record of it, and names them. Two that migrate at once take turns.
-// It refuses a schema that is newer than the program.
+// It refuses a schema that is newer than the program. On Postgres it then puts
+// all tables under row-level security, also those that are there already.
 func (d *DB) Up(ctx context.Context) ([]string, error) {
 	if err := d.makeMigrationsTable(ctx); err != nil {
 		return nil, err
@@ -51,6 +52,9 @@ func (d *DB) Up(ctx context.Context) ([]string, error) {
 		if done {
 			applied = append(applied, m.Name+"_"+m.Comment)
 		}
+	}
+	if err := d.secure(ctx); err != nil {
+		return applied, err
 	}
 	return applied, d.fillSearch(ctx)
 }
@@ -103,8 +107,9 @@ func (d *DB) Status(ctx context.Context) ([]Migration, error) {
 	return out, nil
 }
 
-// Check says whether the schema is the one that this program needs: the error
-// has the reason schema_newer or schema_older otherwise.
+// Check says whether the schema is the one that this program needs, and, on
+// Postgres, whether its role is held to its tenant's rows: the error has the
+// reason schema_newer, schema_older or row_security_off otherwise.
 func (d *DB) Check(ctx context.Context) error {
 	all, err := d.knownSchema(ctx)
 	if err != nil {
@@ -116,7 +121,7 @@ func (d *DB) Check(ctx context.Context) error {
 				WithNext("run `countersign migrate up`")
 		}
 	}
-	return nil
+	return d.secured(ctx, ofTenant(""))
 }
 
 // knownSchema is Status for those who cannot work with a newer schema.
@@ -149,19 +154,20 @@ func (d *DB) appliedMigrations(ctx context.Context) ([]migrate.Migration, error)
 	if d.engine.name == sqlite.name {
 		query = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = ?)"
 	}
-	if err := d.writer.NewRaw(query, migrationsTable).Scan(ctx, &exists); err != nil || !exists {
-		return nil, d.failure(ctx, "read the schema", err)
-	}
 	var applied []migrate.Migration
-	//nolint:unqueryvet // the columns are those of the model, which another name of the table hides
-	err := d.writer.NewSelect().Model(&applied).ModelTableExpr(migrationsTable).ColumnExpr("*").
-		OrderExpr("name").Scan(ctx)
-	return applied, d.failure(ctx, "read the schema", err)
+	err := d.read(ctx, ofMigration, "read the schema", func(ctx context.Context, q bun.IDB) error {
+		if err := q.NewRaw(query, migrationsTable).Scan(ctx, &exists); err != nil || !exists {
+			return err
+		}
+		//nolint:unqueryvet // the columns are those of the model, which another name of the table hides
+		return q.NewSelect().Model(&applied).ModelTableExpr(migrationsTable).ColumnExpr("*").OrderExpr("name").Scan(ctx)
+	})
+	return applied, err
 }
 
 // makeMigrationsTable takes the migrators' turn, since two may make it at once.
 func (d *DB) makeMigrationsTable(ctx context.Context) error {
-	err := d.writer.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
+	err := d.migrator().RunInTx(ofMigration.in(ctx), nil, func(ctx context.Context, tx bun.Tx) error {
 		if err := d.takeTurn(ctx, tx); err != nil {
 			return err
 		}
@@ -170,6 +176,9 @@ func (d *DB) makeMigrationsTable(ctx context.Context) error {
 	})
 	return d.failure(ctx, "migrate", err)
 }
+
+// migrator is the pool whose login owns the schema.
+func (d *DB) migrator() *bun.DB { return d.pool(ofMigration, d.writer) }
 
 // takeTurn waits for another migrator to end its transaction. On SQLite the
 // transaction itself did that.
@@ -195,12 +204,12 @@ func (d *DB) step(ctx context.Context, name string, up bool) (bool, error) {
 	if !up {
 		run = m.Down
 	}
-	migrator := migrate.NewMigrator(d.writer, known, migrate.BeforeMigration(
+	migrator := migrate.NewMigrator(d.migrator(), known, migrate.BeforeMigration(
 		func(ctx context.Context, tx bun.IConn, _ *migrate.Migration) error {
 			if err := d.takeTurn(ctx, tx); err != nil {
 				return err
 			}
-			is, err := d.writer.NewSelect().Conn(tx).TableExpr(migrationsTable).Where("name = ?", name).Exists(ctx)
+			is, err := d.migrator().NewSelect().Conn(tx).TableExpr(migrationsTable).Where("name = ?", name).Exists(ctx)
 			if err == nil && is == up {
 				return errNothingToDo
 			}
@@ -208,13 +217,13 @@ func (d *DB) step(ctx context.Context, name string, up bool) (bool, error) {
 		}), migrate.AfterMigration(func(ctx context.Context, tx bun.IConn, _ *migrate.Migration) error {
 		if up {
 			row := migrate.Migration{Name: name, GroupID: 1, MigratedAt: time.Now().UTC()}
-			_, err := d.writer.NewInsert().Conn(tx).Model(&row).ModelTableExpr(migrationsTable).ExcludeColumn("id").Exec(ctx)
+			_, err := d.migrator().NewInsert().Conn(tx).Model(&row).ModelTableExpr(migrationsTable).ExcludeColumn("id").Exec(ctx)
 			return err
 		}
-		_, err := d.writer.NewDelete().Conn(tx).TableExpr(migrationsTable).Where("name = ?", name).Exec(ctx)
+		_, err := d.migrator().NewDelete().Conn(tx).TableExpr(migrationsTable).Where("name = ?", name).Exec(ctx)
 		return err
 	}))
-	err = run(ctx, migrator, &m)
+	err = run(ofMigration.in(ctx), migrator, &m)
 	if errors.Is(err, errNothingToDo) {
 		return false, nil
 	}

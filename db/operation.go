@@ -16,6 +16,8 @@ type tx struct {
 	bun.Tx
 	engine engine
 	tenant string
+	quotas registry.Quotas
+	added  int                 // bytes of definitions that this transaction added
 	now    time.Time           // set once the rows that the change depends on are locked
 	loaded map[string]searched // the tools of the server, as they were loaded
 }

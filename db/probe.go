@@ -35,7 +35,7 @@ type ProbeTarget struct {
 // as next; next is empty at the end.
 func (y *SystemStore) ProbePage(ctx context.Context, after string, limit int) (targets []ProbeTarget, next string, err error) {
 	page := Page{Size: limit, After: after}
-	err = y.db.read(ctx, "list servers to probe", func(ctx context.Context, q bun.IDB) error {
+	err = y.db.read(ctx, ofSystem, "list servers to probe", func(ctx context.Context, q bun.IDB) error {
 		// The states stand in the text as they do in the index.
 		chosen := q.NewSelect().ColumnExpr("s.*").TableExpr("mcp_servers AS s").Where("s.state IN ('active', 'degraded')")
 		chosen, err := page.after(chosen, false, false, "s.tenant_id", "s.server_id")
@@ -68,7 +68,7 @@ func (y *SystemStore) RecordProbes(ctx context.Context, probes []registry.Probe)
 		return nil, nil
 	}
 	var out []registry.Probe
-	err := y.db.write(ctx, "record probes", func(ctx context.Context, tx bun.Tx) error {
+	err := y.db.write(ctx, ofSystem, "record probes", func(ctx context.Context, tx bun.Tx) error {
 		rows := make([]probeRow, len(probes))
 		ids, windows := make([]string, len(probes)), make([]time.Time, len(probes))
 		latest := map[string]probeStateRow{}
@@ -117,7 +117,7 @@ func (y *SystemStore) RecordedProbes(ctx context.Context, window time.Time, serv
 	if len(serverIDs) == 0 {
 		return out, nil
 	}
-	err := y.db.read(ctx, "read probes", func(ctx context.Context, q bun.IDB) error {
+	err := y.db.read(ctx, ofSystem, "read probes", func(ctx context.Context, q bun.IDB) error {
 		var rows []probeRow
 		err := q.NewSelect().Model(&rows).Where("probe_window = ? AND server_id IN (?)", micro(window), bun.List(serverIDs)).Scan(ctx)
 		for _, row := range rows {

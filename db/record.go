@@ -236,6 +236,9 @@ func (t *tx) saveCatalog(ctx context.Context, r *registry.Record, c registry.Cha
 	if err := upsert(ctx, t, tools, "tenant_id, server_id, external_key"); err != nil {
 		return err
 	}
+	if err := t.roomForTools(ctx, tools); err != nil {
+		return err
+	}
 	if err := t.saveSearch(ctx, r.Server.Name, tools); err != nil {
 		return err
 	}

@@ -50,6 +50,9 @@ func (s *Store) Register(ctx context.Context, g registry.Registration, op regist
 		if err == nil {
 			err = taken
 		}
+		if err == nil {
+			err = t.roomForServer(ctx)
+		}
 		if e, ok := registry.AsError(err); ok {
 			refusal = e
 			return t.refuse(ctx, registry.Server{ServerID: g.ServerID}, op, e, nil)

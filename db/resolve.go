@@ -47,13 +47,8 @@ func (s *Store) ResolveFor(ctx context.Context, toolIDs []string, by Caller) (ma
 func (s *Store) facts(ctx context.Context, toolIDs []string, by Caller) ([]toolFacts, error) {
 	mentions := s.capabilities.Mentions()
 	now := time.Now().UTC()
-	rows, err := s.db.ask(ctx, s.tenant, by, keys(toolIDs), mentions.Reported, mentions.Registered, keys(mentions.Tools))
+	facts, err := s.db.ask(ctx, s.tenant, by, keys(toolIDs), mentions.Reported, mentions.Registered, keys(mentions.Tools))
 	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var facts []toolFacts
-	if err := errors.Join(s.db.prepared.ScanRows(ctx, rows, &facts), rows.Err()); err != nil {
 		return nil, err
 	}
 	for i := range facts {
@@ -65,7 +60,7 @@ func (s *Store) facts(ctx context.Context, toolIDs []string, by Caller) ([]toolF
 }
 
 // ask sends the prepared query.
-func (d *DB) ask(ctx context.Context, tenant string, by Caller, lists ...[]string) (*sql.Rows, error) {
+func (d *DB) ask(ctx context.Context, tenant string, by Caller, lists ...[]string) (facts []toolFacts, err error) {
 	args := []any{tenant}
 	for _, list := range lists {
 		if d.engine.name == postgres.name {
@@ -80,13 +75,18 @@ func (d *DB) ask(ctx context.Context, tenant string, by Caller, lists ...[]strin
 	}
 	args = append(args, asText(by.Agent), asText(by.Workspace))
 	if d.engine.name == postgres.name { // whose driver keeps it prepared on each connection
-		return d.prepared.DB.QueryContext(ctx, d.resolveQuery(), args...)
+		return askScoped[toolFacts](ctx, d, ofTenant(tenant), d.resolveQuery(), args...)
 	}
 	statement, err := d.resolveStatement(ctx) //nolint:sqlclosecheck // kept for all who ask
 	if err != nil {
 		return nil, err
 	}
-	return statement.QueryContext(ctx, args...)
+	rows, err := statement.QueryContext(ctx, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	return facts, errors.Join(d.prepared.ScanRows(ctx, rows, &facts), rows.Err())
 }
 
 // resolveStatement prepares the query when it is asked for first: by then the

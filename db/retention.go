@@ -37,7 +37,7 @@ func (y *SystemStore) PruneSnapshots(ctx context.Context, keep time.Duration, li
 		}
 		before time.Time
 	)
-	err := y.db.read(ctx, "list snapshots to prune", func(ctx context.Context, q bun.IDB) error {
+	err := y.db.read(ctx, ofSystem, "list snapshots to prune", func(ctx context.Context, q bun.IDB) error {
 		now, err := y.db.engine.now(ctx, q)
 		if err != nil {
 			return err
@@ -67,7 +67,7 @@ func (y *SystemStore) PruneSnapshots(ctx context.Context, keep time.Duration, li
 // prune removes those of a tenant's snapshots that are still unneeded, once
 // nobody saves any.
 func (y *SystemStore) prune(ctx context.Context, tenant string, digests []string, before time.Time) (snapshots, definitions int, err error) {
-	err = y.db.write(ctx, "prune snapshots", func(ctx context.Context, tx bun.Tx) error {
+	err = y.db.write(ctx, ofSystem, "prune snapshots", func(ctx context.Context, tx bun.Tx) error {
 		snapshots, definitions = 0, 0
 		if y.db.engine.pruning != "" {
 			if _, err := tx.NewRaw(y.db.engine.pruning, tenant).Exec(ctx); err != nil {

@@ -65,19 +65,21 @@ func (d *DB) fillSearch(ctx context.Context) error {
 			registry.Tool
 			Server string `bun:"server"`
 		}
-		err := d.writer.NewSelect().
-			ColumnExpr("t.tenant_id, t.server_id, t.external_id, t.title, t.description, s.name AS server").
-			TableExpr("tools AS t JOIN mcp_servers AS s ON s.server_id = t.server_id AND s.tenant_id = t.tenant_id").
-			Where("NOT EXISTS (SELECT 1 FROM tool_search AS q WHERE q.tenant_id = t.tenant_id AND q.server_id = t.server_id AND q.external_key = t.external_key)").
-			Limit(bulkRows).Scan(ctx, &tools)
+		err := d.read(ctx, ofMigration, "read tools without words", func(ctx context.Context, q bun.IDB) error {
+			return q.NewSelect().
+				ColumnExpr("t.tenant_id, t.server_id, t.external_id, t.title, t.description, s.name AS server").
+				TableExpr("tools AS t JOIN mcp_servers AS s ON s.server_id = t.server_id AND s.tenant_id = t.tenant_id").
+				Where("NOT EXISTS (SELECT 1 FROM tool_search AS q WHERE q.tenant_id = t.tenant_id AND q.server_id = t.server_id AND q.external_key = t.external_key)").
+				Limit(bulkRows).Scan(ctx, &tools)
+		})
 		if err != nil || len(tools) == 0 {
-			return d.failure(ctx, "read tools without words", err)
+			return err
 		}
 		rows := make([]searchRow, len(tools))
 		for i := range tools {
 			rows[i] = searchRowOf(&tools[i].Tool, tools[i].Server)
 		}
-		err = d.write(ctx, "save the words of tools", func(ctx context.Context, tx bun.Tx) error {
+		err = d.write(ctx, ofMigration, "save the words of tools", func(ctx context.Context, tx bun.Tx) error {
 			return insertSearch(ctx, tx, rows, "CONFLICT DO NOTHING")
 		})
 		if err != nil {

@@ -90,6 +90,9 @@ func (s *Store) SaveSnapshot(ctx context.Context, snap *registry.Snapshot) error
 		if err := t.saveDefinitions(ctx, snap.Items); err != nil {
 			return err
 		}
+		if err := t.roomForDefinitions(ctx); err != nil {
+			return err
+		}
 		rows := make([]itemRow, len(snap.Items))
 		for i, item := range snap.Items {
 			rows[i] = itemRow{
@@ -191,6 +194,7 @@ func (t *tx) saveDefinitions(ctx context.Context, items []registry.Item) error {
 				return err
 			}
 			rows = append(rows, definitionRow{TenantID: t.tenant, Digest: digest, Raw: raw[digest], Args: string(args)})
+			t.added += len(raw[digest])
 			if size += len(raw[digest]); size < bulkBytes {
 				continue
 			}

@@ -36,7 +36,7 @@ func (s *Store) read(ctx context.Context, doing string, fn func(ctx context.Cont
 	if err := s.check(); err != nil {
 		return err
 	}
-	return s.db.read(ctx, doing, fn)
+	return s.db.read(ctx, ofTenant(s.tenant), doing, fn)
 }
 
 // write is the only way by which methods of Store write.
@@ -44,8 +44,8 @@ func (s *Store) write(ctx context.Context, doing string, fn func(ctx context.Con
 	if err := s.check(); err != nil {
 		return err
 	}
-	return s.db.write(ctx, doing, func(ctx context.Context, t bun.Tx) error {
-		return fn(ctx, &tx{Tx: t, engine: s.db.engine, tenant: s.tenant})
+	return s.db.write(ctx, ofTenant(s.tenant), doing, func(ctx context.Context, t bun.Tx) error {
+		return fn(ctx, &tx{Tx: t, engine: s.db.engine, tenant: s.tenant, quotas: s.db.quota()})
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // toolOwners joins the tables that a filter of tools can ask for.
-const toolOwners = `tools AS t
+const toolOwners = `
 JOIN mcp_servers AS s ON s.server_id = t.server_id AND s.tenant_id = t.tenant_id
 JOIN providers AS p ON p.tenant_id = s.tenant_id AND p.provider_id = s.provider_id`
 
@@ -35,16 +35,15 @@ var toolFields = map[string]field{
 // chosenTools selects the tenant's tools t, with their servers s and providers
 // p, that the filter asks for. Columns are still to be named.
 func (s *Store) chosenTools(ctx context.Context, q bun.IDB, f *ToolQuery, now time.Time) (*bun.SelectQuery, error) {
-	chosen := q.NewSelect().TableExpr(toolOwners).Where("t.tenant_id = ?", s.tenant)
+	chosen := q.NewSelect().TableExpr("tools AS t"+toolOwners).Where("t.tenant_id = ?", s.tenant)
+	if len(f.Words) > 0 {
+		chosen = q.NewSelect().TableExpr(s.db.engine.searched+toolOwners, s.tenant, s.db.engine.search(f.Words))
+	}
 	if !f.ShowRetired {
 		chosen = chosen.Where("t.live")
 	}
 	if f.IDs != nil {
 		chosen = chosen.Where("t.tool_key IN (?)", bun.List(append(keys(f.IDs), ""))) // a list of none is no SQL
-	}
-	if len(f.Words) > 0 {
-		chosen = chosen.Join("JOIN tool_search AS q ON q.tenant_id = t.tenant_id AND q.server_id = t.server_id AND q.external_key = t.external_key").
-			Where(s.db.engine.found, s.db.engine.search(f.Words))
 	}
 	for _, c := range f.Conditions {
 		if c.Field == "callable" {

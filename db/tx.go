@@ -15,11 +15,11 @@ import (
 // attempts is how often a transaction is tried that meets other writers.
 const attempts = 6
 
-// write runs fn in one transaction, again when another writer came first. A
-// name of the failpoints is that of the operation.
-func (d *DB) write(ctx context.Context, name string, fn func(ctx context.Context, tx bun.Tx) error) error {
+// write runs fn in one transaction of a scope, again when another writer came
+// first. A name of the failpoints is that of the operation.
+func (d *DB) write(ctx context.Context, who scope, name string, fn func(ctx context.Context, tx bun.Tx) error) error {
 	for try := 1; ; try++ {
-		err := d.attempt(ctx, name, fn)
+		err := d.attempt(ctx, who, name, fn)
 		if err == nil {
 			return nil
 		}
@@ -37,8 +37,8 @@ func (d *DB) write(ctx context.Context, name string, fn func(ctx context.Context
 	}
 }
 
-func (d *DB) attempt(ctx context.Context, name string, fn func(ctx context.Context, tx bun.Tx) error) error {
-	tx, err := d.writer.BeginTx(ctx, nil)
+func (d *DB) attempt(ctx context.Context, who scope, name string, fn func(ctx context.Context, tx bun.Tx) error) error {
+	tx, err := d.pool(who, d.writer).BeginTx(who.in(ctx), nil)
 	if err != nil {
 		return err
 	}
@@ -60,9 +60,9 @@ func hit(point string) {
 	}
 }
 
-// read runs fn on one state of the database.
-func (d *DB) read(ctx context.Context, doing string, fn func(ctx context.Context, q bun.IDB) error) error {
-	tx, err := d.reader.BeginTx(ctx, d.engine.snapshot)
+// read runs fn on one state of the database, in a scope.
+func (d *DB) read(ctx context.Context, who scope, doing string, fn func(ctx context.Context, q bun.IDB) error) error {
+	tx, err := d.pool(who, d.reader).BeginTx(who.in(ctx), d.engine.snapshot)
 	if err != nil {
 		return d.failure(ctx, doing, err)
 	}

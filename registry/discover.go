@@ -252,7 +252,10 @@ func (r *Record) DiscoveryFailed(reason Reason, message string, look Look) error
 }
 
 // FaultsList says whether the reason is a fault of a list's envelope, pages or
-// limits, with which the cause malformed_list stands.
+// limits, with which the cause malformed_list stands. A list for which the
+// tenant has no room is one: what it would have changed is not known either.
 func (r Reason) FaultsList() bool {
-	return slices.Contains([]Reason{ReasonMalformedList, ReasonCursorLoop, ReasonTooMany, ReasonTooLarge, ReasonListFailed}, r)
+	return slices.Contains([]Reason{
+		ReasonMalformedList, ReasonCursorLoop, ReasonTooMany, ReasonTooLarge, ReasonListFailed, ReasonQuotaExceeded,
+	}, r)
 }

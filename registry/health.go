@@ -106,6 +106,9 @@ func degradedHealth(s *Server, last *Probe) Health {
 			message = last.Message
 		}
 		h.Summary, h.Next = "The server's lists cannot be read: "+message, "Mend the server; the next good list clears it"
+		if s.Discovery.Reason == ReasonQuotaExceeded && (last == nil || last.Outcome != OutcomeListFault) {
+			h.Summary, h.Next = "The server's lists are refused: "+message, advice(ReasonQuotaExceeded)+"; the next list that fits clears it"
+		}
 	case CauseCapabilityLoss:
 		h.Summary, h.Next = "The server no longer advertises what it did: "+s.Discovery.Message, "A second look decides; or discover it now"
 	case CauseServerTextChanged:
@@ -141,6 +144,8 @@ func advice(reason Reason) string {
 		return "Correct the URL: it must be the MCP endpoint itself"
 	case ReasonUnsupportedVersion:
 		return "Bring the server to a protocol version that both speak"
+	case ReasonQuotaExceeded:
+		return "Retire servers that nobody needs, or have the operator raise the tenant's quota"
 	case ReasonTooLarge, ReasonTooMany, ReasonCursorLoop, ReasonMalformedList, ReasonListFailed, ReasonProtocolError:
 		return "Mend the server's answers"
 	}

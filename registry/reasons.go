@@ -64,7 +64,11 @@ const (
 	ReasonDeadline                Reason = "deadline_exceeded"
 	ReasonSchemaNewer             Reason = "schema_newer"
 	ReasonSchemaOlder             Reason = "schema_older"
+	ReasonRowSecurity             Reason = "row_security_off"
 	ReasonServerClosing           Reason = "server_closing"
+	ReasonTooManyRequests         Reason = "too_many_requests"
+	ReasonQuotaExceeded           Reason = "quota_exceeded"
+	ReasonWorkflowKeyUnknown      Reason = "workflow_key_unknown"
 )
 
 // Denials, in the order in which resolve reports them (requirements.md,
@@ -193,7 +197,11 @@ var reasons = map[Reason]struct {
 	ReasonDeadline:                {CodeDeadline, "the caller's time ran out; the work may go on"},
 	ReasonSchemaNewer:             {CodePrecondition, "the database was migrated by a newer version"},
 	ReasonSchemaOlder:             {CodePrecondition, "the database needs `countersign migrate up`"},
+	ReasonRowSecurity:             {CodePrecondition, "the database would not keep tenants apart; `countersign` does not run like that"},
 	ReasonServerClosing:           {CodeUnavailable, "the retired server's workflow is ending; at once again"},
+	ReasonTooManyRequests:         {CodeExhausted, "the principal or its tenant calls more often than the installation allows; the answer says when to come back"},
+	ReasonQuotaExceeded:           {CodePrecondition, "the tenant has as much as the installation lets it have"},
+	ReasonWorkflowKeyUnknown:      {CodeUnavailable, "workflow data is encrypted with a key that this process does not have"},
 
 	ReasonToolNotFound:         {CodeNotFound, "the tenant has no tool of this id"},
 	ReasonProviderDisabled:     {CodePrecondition, "the tool's provider is disabled"},

@@ -44,6 +44,7 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // worker and client.
 type house struct {
 	testing.TB
+	url       string // of the database
 	db        *db.DB
 	temporal  client.Client
 	namespace string
@@ -79,9 +80,10 @@ func newHouse(t testing.TB, kind string) *house {
 	h.temporal = h.dial(newEngine(t).Address())
 	h.client = workflows.Client{Temporal: h.temporal, Namespace: h.namespace}
 	guard := outbound.NewGuard(outbound.Options{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	h.url = url
 	h.acts = &activities.Activities{
 		DB: store, MCP: &mcpclient.Client{Guard: guard, Limits: registry.DefaultLimits}, Limits: registry.DefaultLimits,
-		AcceptUnsigned: true, Log: quiet(),
+		AcceptUnsigned: true, KeepSnapshots: 48 * time.Hour, Log: quiet(),
 	}
 	h.start()
 	return h

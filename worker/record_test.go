@@ -168,6 +168,28 @@ func TestRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.save("sweep", "sweep")
+
+	// Many tools switched at once, approval required of each call, and a sweep
+	// that ends with a round of retention.
+	many := h.register("many", two.URL)
+	h.is("many", registry.StateVerified)
+	if _, err := h.client.SetEnabled(t.Context(), "many", workflows.SetEnabledInput{Tenant: "default", ServerID: many.ServerID, Operation: operation("enable_tools"), Tools: []string{"a"}, Enabled: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.client.RequireApproval(t.Context(), "many", workflows.RequireApprovalInput{Tenant: "default", ServerID: many.ServerID, Operation: operation("set_requires_approval"), Tools: []string{"a"}, Required: true}); err != nil {
+		t.Fatal(err)
+	}
+	h.retire("many")
+	h.save("server-switches", workflows.ServerWorkflowID("default", "many"))
+	pruning, err := h.temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "sweep-prunes", TaskQueue: workflows.TaskQueue},
+		workflows.ProbeSweepWorkflow, workflows.SweepInput{Interval: 100 * time.Millisecond, Window: window.Truncate(time.Hour)})
+	if err == nil {
+		err = pruning.Get(t.Context(), nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.save("sweep-prunes", "sweep-prunes")
 }
 
 // closed waits until a workflow has ended.

@@ -113,7 +113,7 @@ func run(ctx context.Context, o options, c *cobra.Command, out io.Writer) error 
 	if conf.Database.URL == "" {
 		conf.Database.URL = "sqlite:" + filepath.Join(o.dataDir, "countersign.db")
 	}
-	store, err := db.Open(ctx, db.Options{URL: conf.Database.URL, Logger: log})
+	store, err := db.Open(ctx, conf.Database.Options(log))
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ type connection struct {
 	server    string // without a slash at the end
 	token     string
 	tokenFrom string // for people: where the token came from
+	signedIn  string // the context of a sign-in that the token came by
 }
 
 // connection decides, in this order: flags, a context named by --context, the
@@ -57,7 +58,42 @@ func (c *cli) connection() (connection, error) {
 		return connection{}, err
 	}
 	out.token, out.tokenFrom, err = c.findToken(saved, named, fromContext)
+	if err == nil && out.token == "" && c.context == "" {
+		// Who signed in at a server is signed in there, however it is named.
+		saved, err = c.signedInAt(out.server)
+		out.token, out.tokenFrom = saved.Token, "context "+saved.Name
+	}
+	if saved.Login != nil && out.tokenFrom == "context "+saved.Name {
+		out.signedIn = saved.Name
+	}
 	return out, err
+}
+
+// signedInAt gives the context by which somebody is signed in at a server: the
+// current one if it is that server's, else the only one of the server; an empty
+// one when there is none. Who signed out of the current one is not somebody
+// else from then on.
+func (c *cli) signedInAt(server string) (savedContext, error) {
+	f, err := c.loadContexts()
+	if err != nil {
+		return savedContext{}, err
+	}
+	var found []savedContext
+	for _, s := range f.Contexts {
+		switch {
+		case strings.TrimRight(s.Server, "/") != server:
+		case s.Name == f.Current && s.Login == nil:
+			return savedContext{}, nil
+		case s.Name == f.Current:
+			return s, nil
+		case s.Login != nil:
+			found = append(found, s)
+		}
+	}
+	if len(found) != 1 {
+		return savedContext{}, nil
+	}
+	return found[0], nil
 }
 
 // savedContext gives the context that counts, which is empty when there is
@@ -122,6 +158,7 @@ type api struct {
 	servers  registryv1connect.McpServerServiceClient
 	catalog  registryv1connect.ToolCatalogServiceClient
 	registry registryv1connect.McpRegistryServiceClient
+	identity registryv1connect.IdentityServiceClient
 }
 
 // connect makes the clients of the API; nothing is sent yet.
@@ -130,6 +167,11 @@ func (c *cli) connect() (*api, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.clients(where), nil
+}
+
+// clients makes the clients of an API.
+func (c *cli) clients(where connection) *api {
 	if where.token != "" && exposed(where.server) {
 		c.notef("warning: the token goes to %s unencrypted", where.server)
 	}
@@ -139,13 +181,14 @@ func (c *cli) connect() (*api, error) {
 	}
 	options := connect.WithClientOptions(
 		connect.WithReadMaxBytes(maxResponseBytes),
-		connect.WithInterceptors(identify(where.token), retryOnce()),
+		connect.WithInterceptors(identify(c.bearer(where)), retryOnce()),
 	)
 	return &api{
 		servers:  registryv1connect.NewMcpServerServiceClient(client, where.server, options),
 		catalog:  registryv1connect.NewToolCatalogServiceClient(client, where.server, options),
 		registry: registryv1connect.NewMcpRegistryServiceClient(client, where.server, options),
-	}, nil
+		identity: registryv1connect.NewIdentityServiceClient(client, where.server, options),
+	}
 }
 
 // exposed says whether a URL leads over a network without encryption.
@@ -159,11 +202,15 @@ func exposed(server string) bool {
 }
 
 // identify says who asks, and with which program.
-func identify(token string) connect.UnaryInterceptorFunc {
+func identify(bearer func(context.Context) (string, error)) connect.UnaryInterceptorFunc {
 	agent := "countersign/" + readBuild().Version
 	return func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
 			request.Header().Set("User-Agent", agent)
+			token, err := bearer(ctx)
+			if err != nil {
+				return nil, err
+			}
 			if token != "" {
 				request.Header().Set("Authorization", "Bearer "+token)
 			}

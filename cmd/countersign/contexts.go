@@ -26,16 +26,19 @@ type contextsFile struct {
 // savedContext is one API and where its token is: in the file itself, in
 // another file, or in a variable of the environment. At most one of the three.
 type savedContext struct {
-	Name      string `yaml:"name"`
-	Server    string `yaml:"server"`
-	Token     string `yaml:"token,omitempty"`
-	TokenFile string `yaml:"token_file,omitempty"`
-	TokenEnv  string `yaml:"token_env,omitempty"`
+	Name      string      `yaml:"name"`
+	Server    string      `yaml:"server"`
+	Token     string      `yaml:"token,omitempty"`
+	TokenFile string      `yaml:"token_file,omitempty"`
+	TokenEnv  string      `yaml:"token_env,omitempty"`
+	Login     *savedLogin `yaml:"login,omitempty"` // how the token came, if somebody signed in
 }
 
 // tokenFrom says where the token is, without saying it.
 func (s savedContext) tokenFrom() string {
 	switch {
+	case s.Token != "" && s.Login != nil:
+		return "login at " + s.Login.Issuer
 	case s.Token != "":
 		return "stored"
 	case s.TokenFile != "":
@@ -274,7 +277,7 @@ func (c *cli) change(s *savedContext, tokenEnv string) error {
 			return err
 		}
 		if server != s.Server {
-			s.Token, s.TokenFile, s.TokenEnv = "", "", "" // they were another server's
+			s.Token, s.TokenFile, s.TokenEnv, s.Login = "", "", "", nil // they were another server's
 		}
 		s.Server = server
 	}
@@ -284,15 +287,15 @@ func (c *cli) change(s *savedContext, tokenEnv string) error {
 		if err != nil {
 			return err
 		}
-		s.Token, s.TokenFile, s.TokenEnv = token, "", ""
+		s.Token, s.TokenFile, s.TokenEnv, s.Login = token, "", "", nil
 	case c.tokenFile != "":
 		path, err := filepath.Abs(c.tokenFile)
 		if err != nil {
 			return err
 		}
-		s.Token, s.TokenFile, s.TokenEnv = "", path, ""
+		s.Token, s.TokenFile, s.TokenEnv, s.Login = "", path, "", nil
 	case tokenEnv != "":
-		s.Token, s.TokenFile, s.TokenEnv = "", "", tokenEnv
+		s.Token, s.TokenFile, s.TokenEnv, s.Login = "", "", tokenEnv, nil
 	}
 	return nil
 }

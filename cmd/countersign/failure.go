@@ -162,10 +162,13 @@ func (c *cli) explain(f *failure, e *connect.Error, ours bool) {
 		f.Next = elsewhere
 	case code == connect.CodeUnauthenticated:
 		f.Reason = registry.ReasonUnauthenticated
-		if where.token == "" {
+		switch {
+		case where.token == "":
 			f.Message = "no token: " + where.server + " wants to know who asks"
-			f.Next = "set COUNTERSIGN_TOKEN, or give --token-file FILE, or keep a token in a context: countersign config set-context --help"
-		} else {
+			f.Next = "countersign login, or set COUNTERSIGN_TOKEN, or give --token-file FILE, or keep a token in a context: countersign config set-context --help"
+		case where.signedIn != "":
+			f.Next = signInAgain(where.signedIn)
+		default:
 			f.Next = "the token came from " + where.tokenFrom + "; give another one"
 		}
 	case code == connect.CodeDeadlineExceeded:

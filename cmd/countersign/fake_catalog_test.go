@@ -21,6 +21,19 @@ func (f *fakeAPI) chosen(filter, search string, ids []string) []*registryv1.Tool
 	})
 }
 
+func (f *fakeAPI) GetToolImpact(_ context.Context, r *registryv1.GetToolImpactRequest) (*registryv1.GetToolImpactResponse, error) {
+	out := &registryv1.GetToolImpactResponse{}
+	if strings.Contains(r.GetFilter(), "nothing") {
+		return out, nil
+	}
+	out.Tools = []*registryv1.ImpactedTool{
+		{ToolId: "demo.echo", ServerName: "demo", Agents: []*registryv1.ImpactedAgent{{Agent: "bot"}, {Agent: "bot", Workspace: "research"}}},
+		{ToolId: "demo.sum", ServerName: "demo"},
+	}
+	out.Agents = []string{"bot"}
+	return out, nil
+}
+
 func (f *fakeAPI) ListToolFacets(_ context.Context, r *registryv1.ListToolFacetsRequest) (*registryv1.ListToolFacetsResponse, error) {
 	servers := map[string]int32{}
 	all := f.chosen(r.GetFilter(), r.GetSearch(), nil)

@@ -39,7 +39,7 @@ func newMigrateCommand() *cobra.Command {
 					return failf(registry.ReasonInvalidArgument, "there is no database %s", path).withNext("countersign migrate up makes one")
 				}
 			}
-			store, err := db.Open(c.Context(), db.Options{URL: conf.Database.URL, Logger: app.Logger(conf.Log)})
+			store, err := db.Open(c.Context(), conf.Database.Options(app.Logger(conf.Log)))
 			if err != nil {
 				return err
 			}

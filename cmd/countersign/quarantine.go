@@ -9,7 +9,10 @@ import (
 )
 
 func quarantineCommand(c *cli) *cobra.Command {
-	var comment string
+	var (
+		comment string
+		dryRun  bool
+	)
 	command := &cobra.Command{
 		Use: "quarantine NAME --comment TEXT", Short: "Take everything of a server out of use at once",
 		Long: `Takes everything of an active server out of use at once: from the next question on
@@ -17,6 +20,9 @@ no executor may call anything of it. Only an approval of what the server is then
 undoes it.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: c.completeServers,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if dryRun {
+				return c.dryRun(cmd.Context(), args[0])
+			}
 			if comment == "" {
 				return usagef("--comment TEXT is required: why, for those who have to undo it")
 			}
@@ -44,5 +50,6 @@ undoes it.`,
 		},
 	}
 	command.Flags().StringVar(&comment, "comment", "", "`TEXT`: why")
+	command.Flags().BoolVar(&dryRun, "dry-run", false, "only say which tools would stop, and who has them")
 	return command
 }

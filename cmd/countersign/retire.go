@@ -9,13 +9,19 @@ import (
 )
 
 func retireCommand(c *cli) *cobra.Command {
-	var comment string
+	var (
+		comment string
+		dryRun  bool
+	)
 	command := &cobra.Command{
 		Use: "retire NAME", Short: "Retire a server for ever",
 		Long: `Retires a server for ever, or withdraws one that was never active. Nothing of it
 is callable afterwards, and its name is free at once.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: c.completeServers,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if dryRun {
+				return c.dryRun(cmd.Context(), args[0])
+			}
 			api, err := c.connect()
 			if err != nil {
 				return err
@@ -45,5 +51,6 @@ is callable afterwards, and its name is free at once.`,
 		},
 	}
 	command.Flags().StringVar(&comment, "comment", "", "`TEXT`: why")
+	command.Flags().BoolVar(&dryRun, "dry-run", false, "only say which tools would stop, and who has them")
 	return command
 }

@@ -34,6 +34,9 @@ somebody countersigned it, and what changes after that is no longer callable.`,
 		newDescriptorsCommand(c),
 		newAssignmentsCommand(c),
 		newConfigCommand(c),
+		newLoginCommand(c),
+		newLogoutCommand(c),
+		newWhoAmICommand(c),
 	}
 	for _, command := range client {
 		c.addFlags(command.PersistentFlags())

@@ -22,7 +22,7 @@ import (
 var update = flag.Bool("update", false, "write what the commands print into the scripts")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"countersign": main, "peer": peer})
+	testscript.Main(m, map[string]func(){"countersign": main, "peer": peer, "xdg-open": browser})
 }
 
 // The scripts run the true program in a process of its own against a fake API.

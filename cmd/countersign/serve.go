@@ -88,6 +88,11 @@ func serve(ctx context.Context, role, file string, flags map[string]any) error {
 		return err
 	}
 	defer a.DB.Close()
+	if a.Worker {
+		if err := a.DB.System().Check(ctx); err != nil {
+			return err
+		}
+	}
 	if a.Temporal, a.Namespace, err = worker.Dial(temporalAddress(conf), app.Quiet(log)); err != nil {
 		return err
 	}
@@ -103,13 +108,13 @@ func temporalAddress(conf config.Config) worker.Address {
 }
 
 // openDatabase opens the database and refuses another schema than this
-// binary's.
+// binary's, and one that would not keep tenants apart.
 func openDatabase(ctx context.Context, conf config.Config, log *slog.Logger) (*db.DB, error) {
 	if conf.Database.URL == "" {
 		return nil, registry.Errorf(registry.ReasonInvalidArgument, "no database is configured").
 			WithNext("set database.url (COUNTERSIGN_DATABASE_URL) to sqlite:PATH or postgres://…")
 	}
-	store, err := db.Open(ctx, db.Options{URL: conf.Database.URL, Logger: log})
+	store, err := db.Open(ctx, conf.Database.Options(log))
 	if err != nil {
 		return nil, err
 	}

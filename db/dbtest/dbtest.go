@@ -1,8 +1,9 @@
 // Package dbtest gives tests real Postgres databases, each test one of its own. Only tests import it.
 //
-// The databases are on the server that COUNTERSIGN_TEST_POSTGRES names, where its user must be allowed to create
-// databases; `make test` starts one for the whole run. Without it each test binary starts one itself, which ends with
-// the binary, also when that is killed. Without an installed Postgres the tests fail: none of them is skipped.
+// The databases are on the server that COUNTERSIGN_TEST_POSTGRES names, where its user must be a superuser: tests look
+// at the rows of all tenants, and make roles. `make test` starts one for the whole run. Without it each test binary
+// starts one itself, which ends with the binary, also when that is killed. Without an installed Postgres the tests
+// fail: none of them is skipped.
 package dbtest
 
 import (

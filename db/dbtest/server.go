@@ -32,7 +32,7 @@ type Server struct {
 
 // ErrNotInstalled means that this machine has no Postgres.
 var ErrNotInstalled = errors.New("tests of the database need Postgres 15 or newer: " +
-	"`apt-get install postgresql` brings it, or set " + Env + " to the DSN of a server where databases may be created")
+	"`apt-get install postgresql` brings it, or set " + Env + " to the DSN of a server's superuser")
 
 // Start starts a server. Text in it sorts by language, as on most servers in production, and not by bytes.
 func Start() (*Server, error) {

@@ -5,6 +5,7 @@ package config
 
 import (
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"strings"
@@ -17,6 +18,8 @@ import (
 	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/providers/structs"
 	"github.com/knadh/koanf/v2"
+
+	"countersign/db"
 )
 
 // Prefix begins every environment variable: database.url is
@@ -63,7 +66,13 @@ type Config struct {
 
 // Database says where the tables are.
 type Database struct {
-	URL            string `koanf:"url"` // sqlite:PATH or postgres://…
+	URL string `koanf:"url"` // sqlite:PATH or postgres://…
+	// SystemURL and MigrateURL are logins of their own, on Postgres.
+	SystemURL  string `koanf:"system_url"`
+	MigrateURL string `koanf:"migrate_url"`
+	// AppRole and SystemRole are what transactions run as, on Postgres.
+	AppRole        string `koanf:"app_role"`
+	SystemRole     string `koanf:"system_role"`
 	MigrateOnStart bool   `koanf:"migrate_on_start"`
 }
 
@@ -113,12 +122,20 @@ type Log struct {
 func Default() Config {
 	return Config{
 		Listen:                  "127.0.0.1:8080",
+		Database:                Database{AppRole: db.DefaultAppRole, SystemRole: db.DefaultSystemRole},
 		Processes:               4,
 		Probe:                   Probe{Interval: 5 * time.Minute, Concurrency: 16},
 		Retention:               Retention{Snapshots: 90 * 24 * time.Hour},
 		Log:                     Log{Level: "info", Format: "json"},
 		HandshakeTimeoutSeconds: 10,
 		ShutdownDelay:           2 * time.Second,
+	}
+}
+
+// Options say how the database is opened.
+func (d Database) Options(log *slog.Logger) db.Options {
+	return db.Options{
+		URL: d.URL, SystemURL: d.SystemURL, MigrateURL: d.MigrateURL, AppRole: d.AppRole, SystemRole: d.SystemRole, Logger: log,
 	}
 }
 

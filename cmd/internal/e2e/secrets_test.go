@@ -92,7 +92,7 @@ func TestSecretsStayOut(t *testing.T) {
 		t.Errorf("%d files: %v", files, err)
 	}
 	// Everybody but the owner is kept from all of it.
-	for _, name := range []string{"tokens.json", "countersign.db", "temporal.db"} {
+	for _, name := range []string{"tokens.json", "issuer.json", "countersign.db", "temporal.db"} {
 		if info, err := os.Stat(filepath.Join(d.dir, name)); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s has mode %v: %v", name, info.Mode(), err)
 		}

@@ -93,6 +93,7 @@ func TestSeveralProcesses(t *testing.T) {
 	checkSweeps(t, i, workers, c[0], names, peers)
 	e.checkSchedules(t)
 	e.awaitOpen(t, open...)
+	checkQuarantine(t, c, names[4])
 	checkReadiness(t, apis[0])
 	drain(t, i, &apis[1], peers[2], names[2])
 	withoutTemporal(t, i, d, apis[0], workers, names[3])
@@ -106,6 +107,29 @@ func TestSeveralProcesses(t *testing.T) {
 	l = readPostgres(t, i.database)
 	l.check(t)
 	i.findNoSecret(t)
+}
+
+// checkQuarantine quarantines a server at one api: from then on every api denies
+// it, and an approval at another one undoes it everywhere.
+func checkQuarantine(t *testing.T, c []caller, name string) {
+	t.Helper()
+	ctx := t.Context()
+	if _, err := c[0].servers.QuarantineMcpServer(ctx, &pb.QuarantineMcpServerRequest{ServerId: name, Comment: "it answers nonsense"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range c {
+		if err := c.denied(ctx, name+".tool_0000", registry.ReasonServerQuarantined); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := c[1].approve(ctx, name); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range c {
+		if err := c.callable(ctx, name+".tool_0000"); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // end retires a server.
@@ -333,7 +357,7 @@ func TestServeRefuses(t *testing.T) {
 	}{
 		{
 			name: "without anybody who may call", env: []string{"COUNTERSIGN_DATABASE_URL=" + database},
-			says: []string{"error: serve needs to know who may call", "next: set auth.tokens_file"},
+			says: []string{"error: serve needs to know who may call", "next: set auth.issuers, or auth.tokens_file"},
 		},
 		{
 			name: "without a database", env: []string{tokens},

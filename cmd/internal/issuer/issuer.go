@@ -23,7 +23,7 @@ import (
 // How long things are valid.
 const (
 	codeLife    = time.Minute
-	accessLife  = 15 * time.Minute
+	usualLife   = 15 * time.Minute
 	refreshLife = 30 * 24 * time.Hour
 )
 
@@ -58,7 +58,7 @@ type Service struct {
 	As User
 }
 
-// Options say what an issuer is. All but Now are required.
+// Options say what an issuer is. All but the last two are required.
 type Options struct {
 	URL      string // of the issuer; Handler expects requests below its path
 	File     string // where key, secrets and grants are kept, readable by the owner alone
@@ -66,6 +66,7 @@ type Options struct {
 	Users    []User
 	Clients  []Client
 	Services []Service
+	Life     time.Duration    // of access tokens by the endpoints; 15 minutes when 0
 	Now      func() time.Time // time.Now when nil
 }
 
@@ -87,6 +88,9 @@ func New(o Options) (*Issuer, error) {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Life == 0 {
+		o.Life = usualLife
 	}
 	i := &Issuer{o: o, prefix: strings.TrimRight(at.Path, "/"), signer: map[string]jose.Signer{}}
 	if i.store, err = open(o.File, o.Services); err != nil {
@@ -146,7 +150,7 @@ func (i *Issuer) idToken(u User, client, nonce string) (string, error) {
 		Nonce string `json:"nonce,omitempty"`
 	}{jwt.Claims{
 		Issuer: i.o.URL, Subject: u.Subject, Audience: jwt.Audience{client},
-		IssuedAt: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(accessLife)),
+		IssuedAt: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(i.o.Life)),
 	}, nonce}).Serialize()
 }
 

@@ -82,12 +82,12 @@ func (i *Issuer) signedIn(w http.ResponseWriter, one code) {
 
 // give answers with an access token, besides what is in the answer already.
 func (i *Issuer) give(w http.ResponseWriter, who User, client string, scopes []string, out tokens) {
-	token, err := i.accessToken(who, client, scopes, accessLife)
+	token, err := i.accessToken(who, client, scopes, i.o.Life)
 	if err != nil {
 		deny(w, http.StatusInternalServerError, "server_error")
 		return
 	}
-	out.Access, out.Type, out.Seconds, out.Scope = token, "Bearer", int(accessLife.Seconds()), strings.Join(scopes, " ")
+	out.Access, out.Type, out.Seconds, out.Scope = token, "Bearer", int(i.o.Life.Seconds()), strings.Join(scopes, " ")
 	reply(w, http.StatusOK, out)
 }
 

@@ -946,6 +946,244 @@ func (x *ServerToolsEnabled) GetMessage() string {
 	return ""
 }
 
+// Request of GetToolImpact.
+type GetToolImpactRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in ListTools; server = "NAME" is all of a server.
+	Filter string `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	// As in ListTools.
+	Search string `protobuf:"bytes,2,opt,name=search,proto3" json:"search,omitempty"`
+	// Canonical tool ids.
+	ToolIds       []string `protobuf:"bytes,3,rep,name=tool_ids,json=toolIds,proto3" json:"tool_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetToolImpactRequest) Reset() {
+	*x = GetToolImpactRequest{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetToolImpactRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetToolImpactRequest) ProtoMessage() {}
+
+func (x *GetToolImpactRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetToolImpactRequest.ProtoReflect.Descriptor instead.
+func (*GetToolImpactRequest) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *GetToolImpactRequest) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+func (x *GetToolImpactRequest) GetSearch() string {
+	if x != nil {
+		return x.Search
+	}
+	return ""
+}
+
+func (x *GetToolImpactRequest) GetToolIds() []string {
+	if x != nil {
+		return x.ToolIds
+	}
+	return nil
+}
+
+// Response of GetToolImpact.
+type GetToolImpactResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tools that may be called now, by server and id.
+	Tools []*ImpactedTool `protobuf:"bytes,1,rep,name=tools,proto3" json:"tools,omitempty"`
+	// The agents that have one of them, each once.
+	Agents        []string `protobuf:"bytes,2,rep,name=agents,proto3" json:"agents,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetToolImpactResponse) Reset() {
+	*x = GetToolImpactResponse{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetToolImpactResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetToolImpactResponse) ProtoMessage() {}
+
+func (x *GetToolImpactResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetToolImpactResponse.ProtoReflect.Descriptor instead.
+func (*GetToolImpactResponse) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *GetToolImpactResponse) GetTools() []*ImpactedTool {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *GetToolImpactResponse) GetAgents() []string {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+// A tool that may be called now, and who has it.
+type ImpactedTool struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The canonical tool id.
+	ToolId string `protobuf:"bytes,1,opt,name=tool_id,json=toolId,proto3" json:"tool_id,omitempty"`
+	// The server's name.
+	ServerName string `protobuf:"bytes,2,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
+	// Who has it.
+	Agents        []*ImpactedAgent `protobuf:"bytes,3,rep,name=agents,proto3" json:"agents,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImpactedTool) Reset() {
+	*x = ImpactedTool{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImpactedTool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImpactedTool) ProtoMessage() {}
+
+func (x *ImpactedTool) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImpactedTool.ProtoReflect.Descriptor instead.
+func (*ImpactedTool) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ImpactedTool) GetToolId() string {
+	if x != nil {
+		return x.ToolId
+	}
+	return ""
+}
+
+func (x *ImpactedTool) GetServerName() string {
+	if x != nil {
+		return x.ServerName
+	}
+	return ""
+}
+
+func (x *ImpactedTool) GetAgents() []*ImpactedAgent {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+// An agent that has a tool.
+type ImpactedAgent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent.
+	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// The workspace that it has it in; empty for everywhere.
+	Workspace     string `protobuf:"bytes,2,opt,name=workspace,proto3" json:"workspace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImpactedAgent) Reset() {
+	*x = ImpactedAgent{}
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImpactedAgent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImpactedAgent) ProtoMessage() {}
+
+func (x *ImpactedAgent) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImpactedAgent.ProtoReflect.Descriptor instead.
+func (*ImpactedAgent) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ImpactedAgent) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *ImpactedAgent) GetWorkspace() string {
+	if x != nil {
+		return x.Workspace
+	}
+	return ""
+}
+
 // Request of SetToolRequiresApproval.
 type SetToolRequiresApprovalRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -959,7 +1197,7 @@ type SetToolRequiresApprovalRequest struct {
 
 func (x *SetToolRequiresApprovalRequest) Reset() {
 	*x = SetToolRequiresApprovalRequest{}
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[13]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -971,7 +1209,7 @@ func (x *SetToolRequiresApprovalRequest) String() string {
 func (*SetToolRequiresApprovalRequest) ProtoMessage() {}
 
 func (x *SetToolRequiresApprovalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[13]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -984,7 +1222,7 @@ func (x *SetToolRequiresApprovalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetToolRequiresApprovalRequest.ProtoReflect.Descriptor instead.
 func (*SetToolRequiresApprovalRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{13}
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SetToolRequiresApprovalRequest) GetToolId() string {
@@ -1012,7 +1250,7 @@ type SetToolRequiresApprovalResponse struct {
 
 func (x *SetToolRequiresApprovalResponse) Reset() {
 	*x = SetToolRequiresApprovalResponse{}
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[14]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1024,7 +1262,7 @@ func (x *SetToolRequiresApprovalResponse) String() string {
 func (*SetToolRequiresApprovalResponse) ProtoMessage() {}
 
 func (x *SetToolRequiresApprovalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[14]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1037,7 +1275,7 @@ func (x *SetToolRequiresApprovalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetToolRequiresApprovalResponse.ProtoReflect.Descriptor instead.
 func (*SetToolRequiresApprovalResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{14}
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SetToolRequiresApprovalResponse) GetTool() *Tool {
@@ -1088,7 +1326,7 @@ type ToolDescriptor struct {
 
 func (x *ToolDescriptor) Reset() {
 	*x = ToolDescriptor{}
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[15]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1100,7 +1338,7 @@ func (x *ToolDescriptor) String() string {
 func (*ToolDescriptor) ProtoMessage() {}
 
 func (x *ToolDescriptor) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[15]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1113,7 +1351,7 @@ func (x *ToolDescriptor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolDescriptor.ProtoReflect.Descriptor instead.
 func (*ToolDescriptor) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{15}
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ToolDescriptor) GetDescriptorId() string {
@@ -1243,7 +1481,7 @@ type CreateToolDescriptorRequest struct {
 
 func (x *CreateToolDescriptorRequest) Reset() {
 	*x = CreateToolDescriptorRequest{}
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[16]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1255,7 +1493,7 @@ func (x *CreateToolDescriptorRequest) String() string {
 func (*CreateToolDescriptorRequest) ProtoMessage() {}
 
 func (x *CreateToolDescriptorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[16]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1268,7 +1506,7 @@ func (x *CreateToolDescriptorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateToolDescriptorRequest.ProtoReflect.Descriptor instead.
 func (*CreateToolDescriptorRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{16}
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CreateToolDescriptorRequest) GetDescriptorId() string {
@@ -1303,7 +1541,7 @@ type CreateToolDescriptorResponse struct {
 
 func (x *CreateToolDescriptorResponse) Reset() {
 	*x = CreateToolDescriptorResponse{}
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[17]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1315,7 +1553,7 @@ func (x *CreateToolDescriptorResponse) String() string {
 func (*CreateToolDescriptorResponse) ProtoMessage() {}
 
 func (x *CreateToolDescriptorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[17]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1328,7 +1566,7 @@ func (x *CreateToolDescriptorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateToolDescriptorResponse.ProtoReflect.Descriptor instead.
 func (*CreateToolDescriptorResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{17}
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CreateToolDescriptorResponse) GetDescriptor_() *ToolDescriptor {
@@ -1351,7 +1589,7 @@ type GetToolDescriptorRequest struct {
 
 func (x *GetToolDescriptorRequest) Reset() {
 	*x = GetToolDescriptorRequest{}
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[18]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1363,7 +1601,7 @@ func (x *GetToolDescriptorRequest) String() string {
 func (*GetToolDescriptorRequest) ProtoMessage() {}
 
 func (x *GetToolDescriptorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[18]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1376,7 +1614,7 @@ func (x *GetToolDescriptorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetToolDescriptorRequest.ProtoReflect.Descriptor instead.
 func (*GetToolDescriptorRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{18}
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetToolDescriptorRequest) GetDescriptorId() string {
@@ -1404,7 +1642,7 @@ type GetToolDescriptorResponse struct {
 
 func (x *GetToolDescriptorResponse) Reset() {
 	*x = GetToolDescriptorResponse{}
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[19]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1416,7 +1654,7 @@ func (x *GetToolDescriptorResponse) String() string {
 func (*GetToolDescriptorResponse) ProtoMessage() {}
 
 func (x *GetToolDescriptorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[19]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1429,7 +1667,7 @@ func (x *GetToolDescriptorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetToolDescriptorResponse.ProtoReflect.Descriptor instead.
 func (*GetToolDescriptorResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{19}
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetToolDescriptorResponse) GetDescriptor_() *ToolDescriptor {
@@ -1455,7 +1693,7 @@ type ListToolDescriptorsRequest struct {
 
 func (x *ListToolDescriptorsRequest) Reset() {
 	*x = ListToolDescriptorsRequest{}
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[20]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1467,7 +1705,7 @@ func (x *ListToolDescriptorsRequest) String() string {
 func (*ListToolDescriptorsRequest) ProtoMessage() {}
 
 func (x *ListToolDescriptorsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[20]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1480,7 +1718,7 @@ func (x *ListToolDescriptorsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolDescriptorsRequest.ProtoReflect.Descriptor instead.
 func (*ListToolDescriptorsRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{20}
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListToolDescriptorsRequest) GetPageSize() int32 {
@@ -1519,7 +1757,7 @@ type ListToolDescriptorsResponse struct {
 
 func (x *ListToolDescriptorsResponse) Reset() {
 	*x = ListToolDescriptorsResponse{}
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[21]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1531,7 +1769,7 @@ func (x *ListToolDescriptorsResponse) String() string {
 func (*ListToolDescriptorsResponse) ProtoMessage() {}
 
 func (x *ListToolDescriptorsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[21]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1544,7 +1782,7 @@ func (x *ListToolDescriptorsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolDescriptorsResponse.ProtoReflect.Descriptor instead.
 func (*ListToolDescriptorsResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{21}
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListToolDescriptorsResponse) GetDescriptors() []*ToolDescriptor {
@@ -1581,7 +1819,7 @@ type PublishToolDescriptorRequest struct {
 
 func (x *PublishToolDescriptorRequest) Reset() {
 	*x = PublishToolDescriptorRequest{}
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[22]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1593,7 +1831,7 @@ func (x *PublishToolDescriptorRequest) String() string {
 func (*PublishToolDescriptorRequest) ProtoMessage() {}
 
 func (x *PublishToolDescriptorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[22]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1606,7 +1844,7 @@ func (x *PublishToolDescriptorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishToolDescriptorRequest.ProtoReflect.Descriptor instead.
 func (*PublishToolDescriptorRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{22}
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PublishToolDescriptorRequest) GetDescriptorId() string {
@@ -1634,7 +1872,7 @@ type PublishToolDescriptorResponse struct {
 
 func (x *PublishToolDescriptorResponse) Reset() {
 	*x = PublishToolDescriptorResponse{}
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[23]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1646,7 +1884,7 @@ func (x *PublishToolDescriptorResponse) String() string {
 func (*PublishToolDescriptorResponse) ProtoMessage() {}
 
 func (x *PublishToolDescriptorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[23]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1659,7 +1897,7 @@ func (x *PublishToolDescriptorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishToolDescriptorResponse.ProtoReflect.Descriptor instead.
 func (*PublishToolDescriptorResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{23}
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PublishToolDescriptorResponse) GetDescriptor_() *ToolDescriptor {
@@ -1682,7 +1920,7 @@ type DeprecateToolDescriptorRequest struct {
 
 func (x *DeprecateToolDescriptorRequest) Reset() {
 	*x = DeprecateToolDescriptorRequest{}
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[24]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1694,7 +1932,7 @@ func (x *DeprecateToolDescriptorRequest) String() string {
 func (*DeprecateToolDescriptorRequest) ProtoMessage() {}
 
 func (x *DeprecateToolDescriptorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[24]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1707,7 +1945,7 @@ func (x *DeprecateToolDescriptorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeprecateToolDescriptorRequest.ProtoReflect.Descriptor instead.
 func (*DeprecateToolDescriptorRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{24}
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *DeprecateToolDescriptorRequest) GetDescriptorId() string {
@@ -1735,7 +1973,7 @@ type DeprecateToolDescriptorResponse struct {
 
 func (x *DeprecateToolDescriptorResponse) Reset() {
 	*x = DeprecateToolDescriptorResponse{}
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[25]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1747,7 +1985,7 @@ func (x *DeprecateToolDescriptorResponse) String() string {
 func (*DeprecateToolDescriptorResponse) ProtoMessage() {}
 
 func (x *DeprecateToolDescriptorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[25]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1760,7 +1998,7 @@ func (x *DeprecateToolDescriptorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeprecateToolDescriptorResponse.ProtoReflect.Descriptor instead.
 func (*DeprecateToolDescriptorResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{25}
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DeprecateToolDescriptorResponse) GetDescriptor_() *ToolDescriptor {
@@ -1797,7 +2035,7 @@ type ToolAssignment struct {
 
 func (x *ToolAssignment) Reset() {
 	*x = ToolAssignment{}
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[26]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1809,7 +2047,7 @@ func (x *ToolAssignment) String() string {
 func (*ToolAssignment) ProtoMessage() {}
 
 func (x *ToolAssignment) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[26]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1822,7 +2060,7 @@ func (x *ToolAssignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolAssignment.ProtoReflect.Descriptor instead.
 func (*ToolAssignment) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{26}
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ToolAssignment) GetAssignmentId() string {
@@ -1903,7 +2141,7 @@ type CreateToolAssignmentRequest struct {
 
 func (x *CreateToolAssignmentRequest) Reset() {
 	*x = CreateToolAssignmentRequest{}
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[27]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1915,7 +2153,7 @@ func (x *CreateToolAssignmentRequest) String() string {
 func (*CreateToolAssignmentRequest) ProtoMessage() {}
 
 func (x *CreateToolAssignmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[27]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1928,7 +2166,7 @@ func (x *CreateToolAssignmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateToolAssignmentRequest.ProtoReflect.Descriptor instead.
 func (*CreateToolAssignmentRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{27}
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CreateToolAssignmentRequest) GetAgent() string {
@@ -1963,7 +2201,7 @@ type CreateToolAssignmentResponse struct {
 
 func (x *CreateToolAssignmentResponse) Reset() {
 	*x = CreateToolAssignmentResponse{}
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[28]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1975,7 +2213,7 @@ func (x *CreateToolAssignmentResponse) String() string {
 func (*CreateToolAssignmentResponse) ProtoMessage() {}
 
 func (x *CreateToolAssignmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[28]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1988,7 +2226,7 @@ func (x *CreateToolAssignmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateToolAssignmentResponse.ProtoReflect.Descriptor instead.
 func (*CreateToolAssignmentResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{28}
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CreateToolAssignmentResponse) GetAssignment() *ToolAssignment {
@@ -2009,7 +2247,7 @@ type DeleteToolAssignmentRequest struct {
 
 func (x *DeleteToolAssignmentRequest) Reset() {
 	*x = DeleteToolAssignmentRequest{}
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[29]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2021,7 +2259,7 @@ func (x *DeleteToolAssignmentRequest) String() string {
 func (*DeleteToolAssignmentRequest) ProtoMessage() {}
 
 func (x *DeleteToolAssignmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[29]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2034,7 +2272,7 @@ func (x *DeleteToolAssignmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteToolAssignmentRequest.ProtoReflect.Descriptor instead.
 func (*DeleteToolAssignmentRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{29}
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DeleteToolAssignmentRequest) GetAssignmentId() string {
@@ -2053,7 +2291,7 @@ type DeleteToolAssignmentResponse struct {
 
 func (x *DeleteToolAssignmentResponse) Reset() {
 	*x = DeleteToolAssignmentResponse{}
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[30]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2065,7 +2303,7 @@ func (x *DeleteToolAssignmentResponse) String() string {
 func (*DeleteToolAssignmentResponse) ProtoMessage() {}
 
 func (x *DeleteToolAssignmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[30]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2078,7 +2316,7 @@ func (x *DeleteToolAssignmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteToolAssignmentResponse.ProtoReflect.Descriptor instead.
 func (*DeleteToolAssignmentResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{30}
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{34}
 }
 
 // Request of ListToolAssignments.
@@ -2096,7 +2334,7 @@ type ListToolAssignmentsRequest struct {
 
 func (x *ListToolAssignmentsRequest) Reset() {
 	*x = ListToolAssignmentsRequest{}
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[31]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2108,7 +2346,7 @@ func (x *ListToolAssignmentsRequest) String() string {
 func (*ListToolAssignmentsRequest) ProtoMessage() {}
 
 func (x *ListToolAssignmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[31]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2121,7 +2359,7 @@ func (x *ListToolAssignmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolAssignmentsRequest.ProtoReflect.Descriptor instead.
 func (*ListToolAssignmentsRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{31}
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListToolAssignmentsRequest) GetPageSize() int32 {
@@ -2160,7 +2398,7 @@ type ListToolAssignmentsResponse struct {
 
 func (x *ListToolAssignmentsResponse) Reset() {
 	*x = ListToolAssignmentsResponse{}
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[32]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2172,7 +2410,7 @@ func (x *ListToolAssignmentsResponse) String() string {
 func (*ListToolAssignmentsResponse) ProtoMessage() {}
 
 func (x *ListToolAssignmentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[32]
+	mi := &file_countersign_registry_v1_tool_catalog_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2185,7 +2423,7 @@ func (x *ListToolAssignmentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolAssignmentsResponse.ProtoReflect.Descriptor instead.
 func (*ListToolAssignmentsResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{32}
+	return file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListToolAssignmentsResponse) GetAssignments() []*ToolAssignment {
@@ -2276,7 +2514,22 @@ const file_countersign_registry_v1_tool_catalog_service_proto_rawDesc = "" +
 	"\btool_ids\x18\x03 \x03(\tR\atoolIds\x12'\n" +
 	"\x0funchanged_tools\x18\x04 \x01(\x05R\x0eunchangedTools\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x18\n" +
-	"\amessage\x18\x06 \x01(\tR\amessage\"r\n" +
+	"\amessage\x18\x06 \x01(\tR\amessage\"\x8b\x01\n" +
+	"\x14GetToolImpactRequest\x12 \n" +
+	"\x06filter\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\x06filter\x12 \n" +
+	"\x06search\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x06search\x12/\n" +
+	"\btool_ids\x18\x03 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x90N\x18\x01\"\ar\x05\x10\x01(\x80\x04R\atoolIds\"l\n" +
+	"\x15GetToolImpactResponse\x12;\n" +
+	"\x05tools\x18\x01 \x03(\v2%.countersign.registry.v1.ImpactedToolR\x05tools\x12\x16\n" +
+	"\x06agents\x18\x02 \x03(\tR\x06agents\"\x88\x01\n" +
+	"\fImpactedTool\x12\x17\n" +
+	"\atool_id\x18\x01 \x01(\tR\x06toolId\x12\x1f\n" +
+	"\vserver_name\x18\x02 \x01(\tR\n" +
+	"serverName\x12>\n" +
+	"\x06agents\x18\x03 \x03(\v2&.countersign.registry.v1.ImpactedAgentR\x06agents\"C\n" +
+	"\rImpactedAgent\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x1c\n" +
+	"\tworkspace\x18\x02 \x01(\tR\tworkspace\"r\n" +
 	"\x1eSetToolRequiresApprovalRequest\x12#\n" +
 	"\atool_id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80\x04R\x06toolId\x12+\n" +
@@ -2389,13 +2642,14 @@ const file_countersign_registry_v1_tool_catalog_service_proto_rawDesc = "" +
 	"\"TOOL_DESCRIPTOR_STATUS_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cTOOL_DESCRIPTOR_STATUS_DRAFT\x10\x01\x12$\n" +
 	" TOOL_DESCRIPTOR_STATUS_PUBLISHED\x10\x02\x12%\n" +
-	"!TOOL_DESCRIPTOR_STATUS_DEPRECATED\x10\x032\xbd\x13\n" +
+	"!TOOL_DESCRIPTOR_STATUS_DEPRECATED\x10\x032\xcf\x14\n" +
 	"\x12ToolCatalogService\x12}\n" +
 	"\tListTools\x12).countersign.registry.v1.ListToolsRequest\x1a*.countersign.registry.v1.ListToolsResponse\"\x19\x82\xd3\xe4\x93\x02\x10\x12\x0e/factory/tools\x90\x02\x01\x12\x92\x01\n" +
 	"\x0eListToolFacets\x12..countersign.registry.v1.ListToolFacetsRequest\x1a/.countersign.registry.v1.ListToolFacetsResponse\"\x1f\x82\xd3\xe4\x93\x02\x16\x12\x14/factory/tool-facets\x90\x02\x01\x12\x87\x01\n" +
 	"\aGetTool\x12'.countersign.registry.v1.GetToolRequest\x1a(.countersign.registry.v1.GetToolResponse\")\x82\xd3\xe4\x93\x02 b\x04tool\x12\x18/factory/tools/{tool_id}\x90\x02\x01\x12\xa8\x01\n" +
 	"\x0eSetToolEnabled\x12..countersign.registry.v1.SetToolEnabledRequest\x1a/.countersign.registry.v1.SetToolEnabledResponse\"5\x82\xd3\xe4\x93\x02/:\x01*b\x04tool\"$/factory/tools/{tool_id}/set-enabled\x12\x9b\x01\n" +
-	"\x0fSetToolsEnabled\x12/.countersign.registry.v1.SetToolsEnabledRequest\x1a0.countersign.registry.v1.SetToolsEnabledResponse\"%\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/factory/set-tools-enabled\x12\xcd\x01\n" +
+	"\x0fSetToolsEnabled\x12/.countersign.registry.v1.SetToolsEnabledRequest\x1a0.countersign.registry.v1.SetToolsEnabledResponse\"%\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/factory/set-tools-enabled\x12\x8f\x01\n" +
+	"\rGetToolImpact\x12-.countersign.registry.v1.GetToolImpactRequest\x1a..countersign.registry.v1.GetToolImpactResponse\"\x1f\x82\xd3\xe4\x93\x02\x16\x12\x14/factory/tool-impact\x90\x02\x01\x12\xcd\x01\n" +
 	"\x17SetToolRequiresApproval\x127.countersign.registry.v1.SetToolRequiresApprovalRequest\x1a8.countersign.registry.v1.SetToolRequiresApprovalResponse\"?\x82\xd3\xe4\x93\x029:\x01*b\x04tool\"./factory/tools/{tool_id}/set-requires-approval\x12\xb5\x01\n" +
 	"\x14CreateToolDescriptor\x124.countersign.registry.v1.CreateToolDescriptorRequest\x1a5.countersign.registry.v1.CreateToolDescriptorResponse\"0\x82\xd3\xe4\x93\x02*:\x01*b\n" +
 	"descriptor\"\x19/factory/tool-descriptors\x12\xbc\x01\n" +
@@ -2424,7 +2678,7 @@ func file_countersign_registry_v1_tool_catalog_service_proto_rawDescGZIP() []byt
 }
 
 var file_countersign_registry_v1_tool_catalog_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_countersign_registry_v1_tool_catalog_service_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_countersign_registry_v1_tool_catalog_service_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_countersign_registry_v1_tool_catalog_service_proto_goTypes = []any{
 	(ToolDescriptorStatus)(0),               // 0: countersign.registry.v1.ToolDescriptorStatus
 	(*ListToolsRequest)(nil),                // 1: countersign.registry.v1.ListToolsRequest
@@ -2440,87 +2694,95 @@ var file_countersign_registry_v1_tool_catalog_service_proto_goTypes = []any{
 	(*SetToolsEnabledRequest)(nil),          // 11: countersign.registry.v1.SetToolsEnabledRequest
 	(*SetToolsEnabledResponse)(nil),         // 12: countersign.registry.v1.SetToolsEnabledResponse
 	(*ServerToolsEnabled)(nil),              // 13: countersign.registry.v1.ServerToolsEnabled
-	(*SetToolRequiresApprovalRequest)(nil),  // 14: countersign.registry.v1.SetToolRequiresApprovalRequest
-	(*SetToolRequiresApprovalResponse)(nil), // 15: countersign.registry.v1.SetToolRequiresApprovalResponse
-	(*ToolDescriptor)(nil),                  // 16: countersign.registry.v1.ToolDescriptor
-	(*CreateToolDescriptorRequest)(nil),     // 17: countersign.registry.v1.CreateToolDescriptorRequest
-	(*CreateToolDescriptorResponse)(nil),    // 18: countersign.registry.v1.CreateToolDescriptorResponse
-	(*GetToolDescriptorRequest)(nil),        // 19: countersign.registry.v1.GetToolDescriptorRequest
-	(*GetToolDescriptorResponse)(nil),       // 20: countersign.registry.v1.GetToolDescriptorResponse
-	(*ListToolDescriptorsRequest)(nil),      // 21: countersign.registry.v1.ListToolDescriptorsRequest
-	(*ListToolDescriptorsResponse)(nil),     // 22: countersign.registry.v1.ListToolDescriptorsResponse
-	(*PublishToolDescriptorRequest)(nil),    // 23: countersign.registry.v1.PublishToolDescriptorRequest
-	(*PublishToolDescriptorResponse)(nil),   // 24: countersign.registry.v1.PublishToolDescriptorResponse
-	(*DeprecateToolDescriptorRequest)(nil),  // 25: countersign.registry.v1.DeprecateToolDescriptorRequest
-	(*DeprecateToolDescriptorResponse)(nil), // 26: countersign.registry.v1.DeprecateToolDescriptorResponse
-	(*ToolAssignment)(nil),                  // 27: countersign.registry.v1.ToolAssignment
-	(*CreateToolAssignmentRequest)(nil),     // 28: countersign.registry.v1.CreateToolAssignmentRequest
-	(*CreateToolAssignmentResponse)(nil),    // 29: countersign.registry.v1.CreateToolAssignmentResponse
-	(*DeleteToolAssignmentRequest)(nil),     // 30: countersign.registry.v1.DeleteToolAssignmentRequest
-	(*DeleteToolAssignmentResponse)(nil),    // 31: countersign.registry.v1.DeleteToolAssignmentResponse
-	(*ListToolAssignmentsRequest)(nil),      // 32: countersign.registry.v1.ListToolAssignmentsRequest
-	(*ListToolAssignmentsResponse)(nil),     // 33: countersign.registry.v1.ListToolAssignmentsResponse
-	(*Tool)(nil),                            // 34: countersign.registry.v1.Tool
-	(SideEffectClass)(0),                    // 35: countersign.registry.v1.SideEffectClass
-	(*Health)(nil),                          // 36: countersign.registry.v1.Health
-	(*timestamppb.Timestamp)(nil),           // 37: google.protobuf.Timestamp
+	(*GetToolImpactRequest)(nil),            // 14: countersign.registry.v1.GetToolImpactRequest
+	(*GetToolImpactResponse)(nil),           // 15: countersign.registry.v1.GetToolImpactResponse
+	(*ImpactedTool)(nil),                    // 16: countersign.registry.v1.ImpactedTool
+	(*ImpactedAgent)(nil),                   // 17: countersign.registry.v1.ImpactedAgent
+	(*SetToolRequiresApprovalRequest)(nil),  // 18: countersign.registry.v1.SetToolRequiresApprovalRequest
+	(*SetToolRequiresApprovalResponse)(nil), // 19: countersign.registry.v1.SetToolRequiresApprovalResponse
+	(*ToolDescriptor)(nil),                  // 20: countersign.registry.v1.ToolDescriptor
+	(*CreateToolDescriptorRequest)(nil),     // 21: countersign.registry.v1.CreateToolDescriptorRequest
+	(*CreateToolDescriptorResponse)(nil),    // 22: countersign.registry.v1.CreateToolDescriptorResponse
+	(*GetToolDescriptorRequest)(nil),        // 23: countersign.registry.v1.GetToolDescriptorRequest
+	(*GetToolDescriptorResponse)(nil),       // 24: countersign.registry.v1.GetToolDescriptorResponse
+	(*ListToolDescriptorsRequest)(nil),      // 25: countersign.registry.v1.ListToolDescriptorsRequest
+	(*ListToolDescriptorsResponse)(nil),     // 26: countersign.registry.v1.ListToolDescriptorsResponse
+	(*PublishToolDescriptorRequest)(nil),    // 27: countersign.registry.v1.PublishToolDescriptorRequest
+	(*PublishToolDescriptorResponse)(nil),   // 28: countersign.registry.v1.PublishToolDescriptorResponse
+	(*DeprecateToolDescriptorRequest)(nil),  // 29: countersign.registry.v1.DeprecateToolDescriptorRequest
+	(*DeprecateToolDescriptorResponse)(nil), // 30: countersign.registry.v1.DeprecateToolDescriptorResponse
+	(*ToolAssignment)(nil),                  // 31: countersign.registry.v1.ToolAssignment
+	(*CreateToolAssignmentRequest)(nil),     // 32: countersign.registry.v1.CreateToolAssignmentRequest
+	(*CreateToolAssignmentResponse)(nil),    // 33: countersign.registry.v1.CreateToolAssignmentResponse
+	(*DeleteToolAssignmentRequest)(nil),     // 34: countersign.registry.v1.DeleteToolAssignmentRequest
+	(*DeleteToolAssignmentResponse)(nil),    // 35: countersign.registry.v1.DeleteToolAssignmentResponse
+	(*ListToolAssignmentsRequest)(nil),      // 36: countersign.registry.v1.ListToolAssignmentsRequest
+	(*ListToolAssignmentsResponse)(nil),     // 37: countersign.registry.v1.ListToolAssignmentsResponse
+	(*Tool)(nil),                            // 38: countersign.registry.v1.Tool
+	(SideEffectClass)(0),                    // 39: countersign.registry.v1.SideEffectClass
+	(*Health)(nil),                          // 40: countersign.registry.v1.Health
+	(*timestamppb.Timestamp)(nil),           // 41: google.protobuf.Timestamp
 }
 var file_countersign_registry_v1_tool_catalog_service_proto_depIdxs = []int32{
-	34, // 0: countersign.registry.v1.ListToolsResponse.tools:type_name -> countersign.registry.v1.Tool
-	34, // 1: countersign.registry.v1.GetToolResponse.tool:type_name -> countersign.registry.v1.Tool
-	34, // 2: countersign.registry.v1.SetToolEnabledResponse.tool:type_name -> countersign.registry.v1.Tool
+	38, // 0: countersign.registry.v1.ListToolsResponse.tools:type_name -> countersign.registry.v1.Tool
+	38, // 1: countersign.registry.v1.GetToolResponse.tool:type_name -> countersign.registry.v1.Tool
+	38, // 2: countersign.registry.v1.SetToolEnabledResponse.tool:type_name -> countersign.registry.v1.Tool
 	9,  // 3: countersign.registry.v1.ListToolFacetsResponse.facets:type_name -> countersign.registry.v1.ToolFacet
 	10, // 4: countersign.registry.v1.ToolFacet.values:type_name -> countersign.registry.v1.ToolFacetValue
 	13, // 5: countersign.registry.v1.SetToolsEnabledResponse.servers:type_name -> countersign.registry.v1.ServerToolsEnabled
-	34, // 6: countersign.registry.v1.SetToolRequiresApprovalResponse.tool:type_name -> countersign.registry.v1.Tool
-	35, // 7: countersign.registry.v1.ToolDescriptor.class:type_name -> countersign.registry.v1.SideEffectClass
-	0,  // 8: countersign.registry.v1.ToolDescriptor.status:type_name -> countersign.registry.v1.ToolDescriptorStatus
-	36, // 9: countersign.registry.v1.ToolDescriptor.health:type_name -> countersign.registry.v1.Health
-	37, // 10: countersign.registry.v1.ToolDescriptor.create_time:type_name -> google.protobuf.Timestamp
-	37, // 11: countersign.registry.v1.ToolDescriptor.publish_time:type_name -> google.protobuf.Timestamp
-	37, // 12: countersign.registry.v1.ToolDescriptor.deprecate_time:type_name -> google.protobuf.Timestamp
-	35, // 13: countersign.registry.v1.CreateToolDescriptorRequest.class:type_name -> countersign.registry.v1.SideEffectClass
-	16, // 14: countersign.registry.v1.CreateToolDescriptorResponse.descriptor:type_name -> countersign.registry.v1.ToolDescriptor
-	16, // 15: countersign.registry.v1.GetToolDescriptorResponse.descriptor:type_name -> countersign.registry.v1.ToolDescriptor
-	16, // 16: countersign.registry.v1.ListToolDescriptorsResponse.descriptors:type_name -> countersign.registry.v1.ToolDescriptor
-	16, // 17: countersign.registry.v1.PublishToolDescriptorResponse.descriptor:type_name -> countersign.registry.v1.ToolDescriptor
-	16, // 18: countersign.registry.v1.DeprecateToolDescriptorResponse.descriptor:type_name -> countersign.registry.v1.ToolDescriptor
-	37, // 19: countersign.registry.v1.ToolAssignment.create_time:type_name -> google.protobuf.Timestamp
-	27, // 20: countersign.registry.v1.CreateToolAssignmentResponse.assignment:type_name -> countersign.registry.v1.ToolAssignment
-	27, // 21: countersign.registry.v1.ListToolAssignmentsResponse.assignments:type_name -> countersign.registry.v1.ToolAssignment
-	1,  // 22: countersign.registry.v1.ToolCatalogService.ListTools:input_type -> countersign.registry.v1.ListToolsRequest
-	7,  // 23: countersign.registry.v1.ToolCatalogService.ListToolFacets:input_type -> countersign.registry.v1.ListToolFacetsRequest
-	3,  // 24: countersign.registry.v1.ToolCatalogService.GetTool:input_type -> countersign.registry.v1.GetToolRequest
-	5,  // 25: countersign.registry.v1.ToolCatalogService.SetToolEnabled:input_type -> countersign.registry.v1.SetToolEnabledRequest
-	11, // 26: countersign.registry.v1.ToolCatalogService.SetToolsEnabled:input_type -> countersign.registry.v1.SetToolsEnabledRequest
-	14, // 27: countersign.registry.v1.ToolCatalogService.SetToolRequiresApproval:input_type -> countersign.registry.v1.SetToolRequiresApprovalRequest
-	17, // 28: countersign.registry.v1.ToolCatalogService.CreateToolDescriptor:input_type -> countersign.registry.v1.CreateToolDescriptorRequest
-	19, // 29: countersign.registry.v1.ToolCatalogService.GetToolDescriptor:input_type -> countersign.registry.v1.GetToolDescriptorRequest
-	21, // 30: countersign.registry.v1.ToolCatalogService.ListToolDescriptors:input_type -> countersign.registry.v1.ListToolDescriptorsRequest
-	23, // 31: countersign.registry.v1.ToolCatalogService.PublishToolDescriptor:input_type -> countersign.registry.v1.PublishToolDescriptorRequest
-	25, // 32: countersign.registry.v1.ToolCatalogService.DeprecateToolDescriptor:input_type -> countersign.registry.v1.DeprecateToolDescriptorRequest
-	28, // 33: countersign.registry.v1.ToolCatalogService.CreateToolAssignment:input_type -> countersign.registry.v1.CreateToolAssignmentRequest
-	30, // 34: countersign.registry.v1.ToolCatalogService.DeleteToolAssignment:input_type -> countersign.registry.v1.DeleteToolAssignmentRequest
-	32, // 35: countersign.registry.v1.ToolCatalogService.ListToolAssignments:input_type -> countersign.registry.v1.ListToolAssignmentsRequest
-	2,  // 36: countersign.registry.v1.ToolCatalogService.ListTools:output_type -> countersign.registry.v1.ListToolsResponse
-	8,  // 37: countersign.registry.v1.ToolCatalogService.ListToolFacets:output_type -> countersign.registry.v1.ListToolFacetsResponse
-	4,  // 38: countersign.registry.v1.ToolCatalogService.GetTool:output_type -> countersign.registry.v1.GetToolResponse
-	6,  // 39: countersign.registry.v1.ToolCatalogService.SetToolEnabled:output_type -> countersign.registry.v1.SetToolEnabledResponse
-	12, // 40: countersign.registry.v1.ToolCatalogService.SetToolsEnabled:output_type -> countersign.registry.v1.SetToolsEnabledResponse
-	15, // 41: countersign.registry.v1.ToolCatalogService.SetToolRequiresApproval:output_type -> countersign.registry.v1.SetToolRequiresApprovalResponse
-	18, // 42: countersign.registry.v1.ToolCatalogService.CreateToolDescriptor:output_type -> countersign.registry.v1.CreateToolDescriptorResponse
-	20, // 43: countersign.registry.v1.ToolCatalogService.GetToolDescriptor:output_type -> countersign.registry.v1.GetToolDescriptorResponse
-	22, // 44: countersign.registry.v1.ToolCatalogService.ListToolDescriptors:output_type -> countersign.registry.v1.ListToolDescriptorsResponse
-	24, // 45: countersign.registry.v1.ToolCatalogService.PublishToolDescriptor:output_type -> countersign.registry.v1.PublishToolDescriptorResponse
-	26, // 46: countersign.registry.v1.ToolCatalogService.DeprecateToolDescriptor:output_type -> countersign.registry.v1.DeprecateToolDescriptorResponse
-	29, // 47: countersign.registry.v1.ToolCatalogService.CreateToolAssignment:output_type -> countersign.registry.v1.CreateToolAssignmentResponse
-	31, // 48: countersign.registry.v1.ToolCatalogService.DeleteToolAssignment:output_type -> countersign.registry.v1.DeleteToolAssignmentResponse
-	33, // 49: countersign.registry.v1.ToolCatalogService.ListToolAssignments:output_type -> countersign.registry.v1.ListToolAssignmentsResponse
-	36, // [36:50] is the sub-list for method output_type
-	22, // [22:36] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	16, // 6: countersign.registry.v1.GetToolImpactResponse.tools:type_name -> countersign.registry.v1.ImpactedTool
+	17, // 7: countersign.registry.v1.ImpactedTool.agents:type_name -> countersign.registry.v1.ImpactedAgent
+	38, // 8: countersign.registry.v1.SetToolRequiresApprovalResponse.tool:type_name -> countersign.registry.v1.Tool
+	39, // 9: countersign.registry.v1.ToolDescriptor.class:type_name -> countersign.registry.v1.SideEffectClass
+	0,  // 10: countersign.registry.v1.ToolDescriptor.status:type_name -> countersign.registry.v1.ToolDescriptorStatus
+	40, // 11: countersign.registry.v1.ToolDescriptor.health:type_name -> countersign.registry.v1.Health
+	41, // 12: countersign.registry.v1.ToolDescriptor.create_time:type_name -> google.protobuf.Timestamp
+	41, // 13: countersign.registry.v1.ToolDescriptor.publish_time:type_name -> google.protobuf.Timestamp
+	41, // 14: countersign.registry.v1.ToolDescriptor.deprecate_time:type_name -> google.protobuf.Timestamp
+	39, // 15: countersign.registry.v1.CreateToolDescriptorRequest.class:type_name -> countersign.registry.v1.SideEffectClass
+	20, // 16: countersign.registry.v1.CreateToolDescriptorResponse.descriptor:type_name -> countersign.registry.v1.ToolDescriptor
+	20, // 17: countersign.registry.v1.GetToolDescriptorResponse.descriptor:type_name -> countersign.registry.v1.ToolDescriptor
+	20, // 18: countersign.registry.v1.ListToolDescriptorsResponse.descriptors:type_name -> countersign.registry.v1.ToolDescriptor
+	20, // 19: countersign.registry.v1.PublishToolDescriptorResponse.descriptor:type_name -> countersign.registry.v1.ToolDescriptor
+	20, // 20: countersign.registry.v1.DeprecateToolDescriptorResponse.descriptor:type_name -> countersign.registry.v1.ToolDescriptor
+	41, // 21: countersign.registry.v1.ToolAssignment.create_time:type_name -> google.protobuf.Timestamp
+	31, // 22: countersign.registry.v1.CreateToolAssignmentResponse.assignment:type_name -> countersign.registry.v1.ToolAssignment
+	31, // 23: countersign.registry.v1.ListToolAssignmentsResponse.assignments:type_name -> countersign.registry.v1.ToolAssignment
+	1,  // 24: countersign.registry.v1.ToolCatalogService.ListTools:input_type -> countersign.registry.v1.ListToolsRequest
+	7,  // 25: countersign.registry.v1.ToolCatalogService.ListToolFacets:input_type -> countersign.registry.v1.ListToolFacetsRequest
+	3,  // 26: countersign.registry.v1.ToolCatalogService.GetTool:input_type -> countersign.registry.v1.GetToolRequest
+	5,  // 27: countersign.registry.v1.ToolCatalogService.SetToolEnabled:input_type -> countersign.registry.v1.SetToolEnabledRequest
+	11, // 28: countersign.registry.v1.ToolCatalogService.SetToolsEnabled:input_type -> countersign.registry.v1.SetToolsEnabledRequest
+	14, // 29: countersign.registry.v1.ToolCatalogService.GetToolImpact:input_type -> countersign.registry.v1.GetToolImpactRequest
+	18, // 30: countersign.registry.v1.ToolCatalogService.SetToolRequiresApproval:input_type -> countersign.registry.v1.SetToolRequiresApprovalRequest
+	21, // 31: countersign.registry.v1.ToolCatalogService.CreateToolDescriptor:input_type -> countersign.registry.v1.CreateToolDescriptorRequest
+	23, // 32: countersign.registry.v1.ToolCatalogService.GetToolDescriptor:input_type -> countersign.registry.v1.GetToolDescriptorRequest
+	25, // 33: countersign.registry.v1.ToolCatalogService.ListToolDescriptors:input_type -> countersign.registry.v1.ListToolDescriptorsRequest
+	27, // 34: countersign.registry.v1.ToolCatalogService.PublishToolDescriptor:input_type -> countersign.registry.v1.PublishToolDescriptorRequest
+	29, // 35: countersign.registry.v1.ToolCatalogService.DeprecateToolDescriptor:input_type -> countersign.registry.v1.DeprecateToolDescriptorRequest
+	32, // 36: countersign.registry.v1.ToolCatalogService.CreateToolAssignment:input_type -> countersign.registry.v1.CreateToolAssignmentRequest
+	34, // 37: countersign.registry.v1.ToolCatalogService.DeleteToolAssignment:input_type -> countersign.registry.v1.DeleteToolAssignmentRequest
+	36, // 38: countersign.registry.v1.ToolCatalogService.ListToolAssignments:input_type -> countersign.registry.v1.ListToolAssignmentsRequest
+	2,  // 39: countersign.registry.v1.ToolCatalogService.ListTools:output_type -> countersign.registry.v1.ListToolsResponse
+	8,  // 40: countersign.registry.v1.ToolCatalogService.ListToolFacets:output_type -> countersign.registry.v1.ListToolFacetsResponse
+	4,  // 41: countersign.registry.v1.ToolCatalogService.GetTool:output_type -> countersign.registry.v1.GetToolResponse
+	6,  // 42: countersign.registry.v1.ToolCatalogService.SetToolEnabled:output_type -> countersign.registry.v1.SetToolEnabledResponse
+	12, // 43: countersign.registry.v1.ToolCatalogService.SetToolsEnabled:output_type -> countersign.registry.v1.SetToolsEnabledResponse
+	15, // 44: countersign.registry.v1.ToolCatalogService.GetToolImpact:output_type -> countersign.registry.v1.GetToolImpactResponse
+	19, // 45: countersign.registry.v1.ToolCatalogService.SetToolRequiresApproval:output_type -> countersign.registry.v1.SetToolRequiresApprovalResponse
+	22, // 46: countersign.registry.v1.ToolCatalogService.CreateToolDescriptor:output_type -> countersign.registry.v1.CreateToolDescriptorResponse
+	24, // 47: countersign.registry.v1.ToolCatalogService.GetToolDescriptor:output_type -> countersign.registry.v1.GetToolDescriptorResponse
+	26, // 48: countersign.registry.v1.ToolCatalogService.ListToolDescriptors:output_type -> countersign.registry.v1.ListToolDescriptorsResponse
+	28, // 49: countersign.registry.v1.ToolCatalogService.PublishToolDescriptor:output_type -> countersign.registry.v1.PublishToolDescriptorResponse
+	30, // 50: countersign.registry.v1.ToolCatalogService.DeprecateToolDescriptor:output_type -> countersign.registry.v1.DeprecateToolDescriptorResponse
+	33, // 51: countersign.registry.v1.ToolCatalogService.CreateToolAssignment:output_type -> countersign.registry.v1.CreateToolAssignmentResponse
+	35, // 52: countersign.registry.v1.ToolCatalogService.DeleteToolAssignment:output_type -> countersign.registry.v1.DeleteToolAssignmentResponse
+	37, // 53: countersign.registry.v1.ToolCatalogService.ListToolAssignments:output_type -> countersign.registry.v1.ListToolAssignmentsResponse
+	39, // [39:54] is the sub-list for method output_type
+	24, // [24:39] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_countersign_registry_v1_tool_catalog_service_proto_init() }
@@ -2535,7 +2797,7 @@ func file_countersign_registry_v1_tool_catalog_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_countersign_registry_v1_tool_catalog_service_proto_rawDesc), len(file_countersign_registry_v1_tool_catalog_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   33,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -48,6 +48,9 @@ const (
 	// ToolCatalogServiceSetToolsEnabledProcedure is the fully-qualified name of the
 	// ToolCatalogService's SetToolsEnabled RPC.
 	ToolCatalogServiceSetToolsEnabledProcedure = "/countersign.registry.v1.ToolCatalogService/SetToolsEnabled"
+	// ToolCatalogServiceGetToolImpactProcedure is the fully-qualified name of the ToolCatalogService's
+	// GetToolImpact RPC.
+	ToolCatalogServiceGetToolImpactProcedure = "/countersign.registry.v1.ToolCatalogService/GetToolImpact"
 	// ToolCatalogServiceSetToolRequiresApprovalProcedure is the fully-qualified name of the
 	// ToolCatalogService's SetToolRequiresApproval RPC.
 	ToolCatalogServiceSetToolRequiresApprovalProcedure = "/countersign.registry.v1.ToolCatalogService/SetToolRequiresApproval"
@@ -90,6 +93,9 @@ type ToolCatalogServiceClient interface {
 	// Switches many tools on or off, chosen by a filter or a list: one change for
 	// each server, each of which succeeds or fails by itself.
 	SetToolsEnabled(context.Context, *v1.SetToolsEnabledRequest) (*v1.SetToolsEnabledResponse, error)
+	// Says which tools may be called now, and which agents have them: what stops
+	// when these tools, or their server, are taken away.
+	GetToolImpact(context.Context, *v1.GetToolImpactRequest) (*v1.GetToolImpactResponse, error)
 	// Says whether each call of a tool needs a person's approval first.
 	SetToolRequiresApproval(context.Context, *v1.SetToolRequiresApprovalRequest) (*v1.SetToolRequiresApprovalResponse, error)
 	// Drafts the next version of a descriptor.
@@ -152,6 +158,13 @@ func NewToolCatalogServiceClient(httpClient connect.HTTPClient, baseURL string, 
 			httpClient,
 			baseURL+ToolCatalogServiceSetToolsEnabledProcedure,
 			connect.WithSchema(toolCatalogServiceMethods.ByName("SetToolsEnabled")),
+			connect.WithClientOptions(opts...),
+		),
+		getToolImpact: connect.NewClient[v1.GetToolImpactRequest, v1.GetToolImpactResponse](
+			httpClient,
+			baseURL+ToolCatalogServiceGetToolImpactProcedure,
+			connect.WithSchema(toolCatalogServiceMethods.ByName("GetToolImpact")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
 		setToolRequiresApproval: connect.NewClient[v1.SetToolRequiresApprovalRequest, v1.SetToolRequiresApprovalResponse](
@@ -221,6 +234,7 @@ type toolCatalogServiceClient struct {
 	getTool                 *connect.Client[v1.GetToolRequest, v1.GetToolResponse]
 	setToolEnabled          *connect.Client[v1.SetToolEnabledRequest, v1.SetToolEnabledResponse]
 	setToolsEnabled         *connect.Client[v1.SetToolsEnabledRequest, v1.SetToolsEnabledResponse]
+	getToolImpact           *connect.Client[v1.GetToolImpactRequest, v1.GetToolImpactResponse]
 	setToolRequiresApproval *connect.Client[v1.SetToolRequiresApprovalRequest, v1.SetToolRequiresApprovalResponse]
 	createToolDescriptor    *connect.Client[v1.CreateToolDescriptorRequest, v1.CreateToolDescriptorResponse]
 	getToolDescriptor       *connect.Client[v1.GetToolDescriptorRequest, v1.GetToolDescriptorResponse]
@@ -271,6 +285,15 @@ func (c *toolCatalogServiceClient) SetToolEnabled(ctx context.Context, req *v1.S
 // SetToolsEnabled calls countersign.registry.v1.ToolCatalogService.SetToolsEnabled.
 func (c *toolCatalogServiceClient) SetToolsEnabled(ctx context.Context, req *v1.SetToolsEnabledRequest) (*v1.SetToolsEnabledResponse, error) {
 	response, err := c.setToolsEnabled.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetToolImpact calls countersign.registry.v1.ToolCatalogService.GetToolImpact.
+func (c *toolCatalogServiceClient) GetToolImpact(ctx context.Context, req *v1.GetToolImpactRequest) (*v1.GetToolImpactResponse, error) {
+	response, err := c.getToolImpact.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -372,6 +395,9 @@ type ToolCatalogServiceHandler interface {
 	// Switches many tools on or off, chosen by a filter or a list: one change for
 	// each server, each of which succeeds or fails by itself.
 	SetToolsEnabled(context.Context, *v1.SetToolsEnabledRequest) (*v1.SetToolsEnabledResponse, error)
+	// Says which tools may be called now, and which agents have them: what stops
+	// when these tools, or their server, are taken away.
+	GetToolImpact(context.Context, *v1.GetToolImpactRequest) (*v1.GetToolImpactResponse, error)
 	// Says whether each call of a tool needs a person's approval first.
 	SetToolRequiresApproval(context.Context, *v1.SetToolRequiresApprovalRequest) (*v1.SetToolRequiresApprovalResponse, error)
 	// Drafts the next version of a descriptor.
@@ -430,6 +456,13 @@ func NewToolCatalogServiceHandler(svc ToolCatalogServiceHandler, opts ...connect
 		ToolCatalogServiceSetToolsEnabledProcedure,
 		svc.SetToolsEnabled,
 		connect.WithSchema(toolCatalogServiceMethods.ByName("SetToolsEnabled")),
+		connect.WithHandlerOptions(opts...),
+	)
+	toolCatalogServiceGetToolImpactHandler := connect.NewUnaryHandlerSimple(
+		ToolCatalogServiceGetToolImpactProcedure,
+		svc.GetToolImpact,
+		connect.WithSchema(toolCatalogServiceMethods.ByName("GetToolImpact")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
 	toolCatalogServiceSetToolRequiresApprovalHandler := connect.NewUnaryHandlerSimple(
@@ -501,6 +534,8 @@ func NewToolCatalogServiceHandler(svc ToolCatalogServiceHandler, opts ...connect
 			toolCatalogServiceSetToolEnabledHandler.ServeHTTP(w, r)
 		case ToolCatalogServiceSetToolsEnabledProcedure:
 			toolCatalogServiceSetToolsEnabledHandler.ServeHTTP(w, r)
+		case ToolCatalogServiceGetToolImpactProcedure:
+			toolCatalogServiceGetToolImpactHandler.ServeHTTP(w, r)
 		case ToolCatalogServiceSetToolRequiresApprovalProcedure:
 			toolCatalogServiceSetToolRequiresApprovalHandler.ServeHTTP(w, r)
 		case ToolCatalogServiceCreateToolDescriptorProcedure:
@@ -546,6 +581,10 @@ func (UnimplementedToolCatalogServiceHandler) SetToolEnabled(context.Context, *v
 
 func (UnimplementedToolCatalogServiceHandler) SetToolsEnabled(context.Context, *v1.SetToolsEnabledRequest) (*v1.SetToolsEnabledResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.ToolCatalogService.SetToolsEnabled is not implemented"))
+}
+
+func (UnimplementedToolCatalogServiceHandler) GetToolImpact(context.Context, *v1.GetToolImpactRequest) (*v1.GetToolImpactResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.ToolCatalogService.GetToolImpact is not implemented"))
 }
 
 func (UnimplementedToolCatalogServiceHandler) SetToolRequiresApproval(context.Context, *v1.SetToolRequiresApprovalRequest) (*v1.SetToolRequiresApprovalResponse, error) {
