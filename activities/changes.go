@@ -226,7 +226,7 @@ func (a *Activities) ApplyProbe(ctx context.Context, in ApplyProbeInput) (Server
 			ID: "probe/" + p.Window.UTC().Format(time.RFC3339Nano), Name: "probe", Actor: registry.System("probe"), Origin: registry.OriginSystem,
 		},
 		Catalog: func(*registry.Server) bool { return len(p.Differing) > 0 },
-		Apply: func(r *registry.Record, _ time.Time) error { return r.Probed(p) },
+		Apply:   func(r *registry.Record, _ time.Time) error { return r.Probed(p) },
 	}, slog.String("outcome", string(p.Outcome)), slog.String("reason", string(p.Reason)))
 }
 

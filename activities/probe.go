@@ -125,7 +125,7 @@ func (a *Activities) probeOne(ctx context.Context, t db.ProbeTarget, window time
 		p.ToolsDigest, err = a.memo.ToolsDigest(result.Tools, a.Limits())
 	}
 	if err == nil && p.ToolsDigest != t.Server.ToolsDigest {
-		p.Differing, err = a.differing(ctx, t.Server.ServerID, result.Tools)
+		p.Differing, err = a.differing(ctx, &t.Server, result.Tools)
 	}
 	if err != nil {
 		p.Outcome, p.Reason, p.Message = outcomeOf(err)
@@ -136,12 +136,12 @@ func (a *Activities) probeOne(ctx context.Context, t db.ProbeTarget, window time
 
 // differing names the bound tools of a server that a list shows otherwise than
 // they were approved.
-func (a *Activities) differing(ctx context.Context, serverID string, tools [][]byte) ([]string, error) {
-	bound, err := a.DB.System().Bound(ctx, []string{serverID})
+func (a *Activities) differing(ctx context.Context, s *registry.Server, tools [][]byte) ([]string, error) {
+	bound, err := a.DB.Tenant(s.TenantID).Bound(ctx, s.ServerID)
 	if err != nil {
 		return nil, err
 	}
-	return registry.Differing(tools, bound[serverID], a.Limits())
+	return registry.Differing(tools, bound, a.Limits())
 }
 
 func outcomeOf(err error) (registry.Outcome, registry.Reason, string) {

@@ -147,6 +147,7 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 				v, views, next, total, err := st.DecisionPage(ctx, id, true, db.Page{})
 				return []any{v, views, next, total}, err
 			}),
+			"Bound":     of(func(st *db.Store, id, _, _, _, _ string) (any, error) { return st.Bound(ctx, id) }),
 			"Differing": of(func(st *db.Store, id, _, _, _, _ string) (any, error) { return st.Differing(ctx, id, window) }),
 			"SeeSnapshot": of(func(st *db.Store, _, _, _, digest, _ string) (any, error) {
 				return nil, st.SeeSnapshot(ctx, digest)

@@ -128,20 +128,14 @@ func (y *SystemStore) RecordedProbes(ctx context.Context, window time.Time, serv
 	return out, err
 }
 
-// Bound gives, of servers, the digests by which their tools are bound.
-func (y *SystemStore) Bound(ctx context.Context, serverIDs []string) (map[string]map[string]registry.Digests, error) {
-	out := make(map[string]map[string]registry.Digests, len(serverIDs))
-	if len(serverIDs) == 0 {
-		return out, nil
-	}
-	err := y.db.read(ctx, "read bindings", func(ctx context.Context, q bun.IDB) error {
+// Bound gives the digests by which the tools of a server are bound.
+func (s *Store) Bound(ctx context.Context, serverID string) (map[string]registry.Digests, error) {
+	out := map[string]registry.Digests{}
+	err := s.read(ctx, "read bindings", func(ctx context.Context, q bun.IDB) error {
 		var rows []bindingRow
-		err := q.NewSelect().Model(&rows).Where("bound AND server_id IN (?)", bun.List(serverIDs)).Scan(ctx)
+		err := q.NewSelect().Model(&rows).Where("tenant_id = ? AND server_id = ? AND bound", s.tenant, serverID).Scan(ctx)
 		for _, row := range rows {
-			if out[row.ServerID] == nil {
-				out[row.ServerID] = map[string]registry.Digests{}
-			}
-			out[row.ServerID][row.ToolName] = registry.Digests{Contract: row.SchemaHash, Text: row.Text, Behaviour: row.Behaviour}
+			out[row.ToolName] = registry.Digests{Contract: row.SchemaHash, Text: row.Text, Behaviour: row.Behaviour}
 		}
 		return err
 	})

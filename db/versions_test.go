@@ -213,12 +213,12 @@ func TestDoubtsAreKeptAndEndWithADiscovery(t *testing.T) {
 	engines(t, func(t on) {
 		w := newWorld(t, t.db, "acme")
 		s := w.approve(w.discover(w.register("weather").ServerID, surface("a", "b")), "a", "b")
-		bound, err := t.db.System().Bound(t.Context(), []string{s.ServerID})
-		if err != nil || len(bound[s.ServerID]) != 2 {
+		bound, err := w.Bound(t.Context(), s.ServerID)
+		if err != nil || len(bound) != 2 {
 			t.Fatal(bound, err)
 		}
 		lied := surface("a", "!a", "b")
-		differing, err := registry.Differing(lied.Tools, bound[s.ServerID], registry.DefaultLimits())
+		differing, err := registry.Differing(lied.Tools, bound, registry.DefaultLimits())
 		if diff := cmp.Diff([]string{"a"}, differing); diff != "" || err != nil {
 			t.Fatal(diff, err)
 		}
