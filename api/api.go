@@ -75,6 +75,9 @@ type Options struct {
 	Checks       []Check      // of readiness, besides the database's
 	Hosts        []string     // names in the Host header that are served; empty: all
 	Side         Side
+	Limits       *Limiter      // of requests, shared by all listeners of a process; nil: none
+	Codec        http.Handler  // encrypts and decrypts workflow data for Temporal's UI; nil: there is no such endpoint
+	UIOrigin     string        // of Temporal's UI, whose pages may ask Codec; empty: none may
 	Fallback     http.Handler  // answers all paths that are not the API's, without a token: the console
 	MaxBody      int64         // DefaultMaxBody when 0
 	DrainDelay   time.Duration // between "not ready" and the end of listening, for load balancers to notice
@@ -147,6 +150,7 @@ func (h *Handler) mount() error {
 	h.open.HandleFunc("GET /readyz", h.readyz)
 	h.open.HandleFunc("GET /openapi.json", openAPI)
 	h.open.HandleFunc("GET "+loginPath, h.login)
+	h.mountCodec()
 	return nil
 }
 

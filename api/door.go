@@ -22,7 +22,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx := withCall(r.Context(), c)
 	r = r.WithContext(ctx)
 	w.Header().Set("X-Request-ID", c.id)
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	harden(w, r, !isAPI(r.URL.Path) && h.opts.Fallback != nil)
 	a := &answer{
 		ResponseWriter: w, request: r, method: r.Method, path: r.URL.Path, face: faceOf(r),
 		ctx: ctx, call: c, log: h.log, limit: h.opts.MaxBody, original: w.Header().Clone(),
@@ -66,6 +66,9 @@ func (h *Handler) enter(a *answer, r *http.Request, c *call) *registry.Error {
 		return refused
 	}
 	c.principal = p
+	if err := h.opts.Limits.admit(p, r.URL.Path); err != nil {
+		return err
+	}
 	if err := limitBody(r, c, h.opts.MaxBody); err != nil {
 		return err
 	}
@@ -76,7 +79,7 @@ func (h *Handler) enter(a *answer, r *http.Request, c *call) *registry.Error {
 // isAPI says whether a path is the API's, so that nothing else may answer it.
 func isAPI(path string) bool {
 	return strings.HasPrefix(path, rpcPrefix) || strings.HasPrefix(path, "/grpc.") || path == "/factory" ||
-		strings.HasPrefix(path, "/factory/") || path == "/livez" || path == "/readyz" || path == "/openapi.json" || path == loginPath
+		strings.HasPrefix(path, "/factory/") || path == "/livez" || path == "/readyz" || path == "/openapi.json" || path == loginPath || strings.HasPrefix(path, codecPath)
 }
 
 // served says whether the Host header names us: a page that a browser was led

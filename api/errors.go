@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -109,7 +110,7 @@ func connectError(e *registry.Error) *connect.Error {
 			Type: string(e.Reason), Subject: e.Fact("server_id"), Description: e.Message,
 		}}})
 	case registry.CodeExhausted, registry.CodeUnavailable:
-		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(retryAfter)})
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(retryDelay(e))})
 	default:
 	}
 	for _, d := range details {
@@ -187,7 +188,7 @@ func writeError(w http.ResponseWriter, r *http.Request, way face, e *registry.Er
 		w.Header().Set("WWW-Authenticate", `Bearer realm="countersign"`)
 	}
 	if e.Code == registry.CodeExhausted || e.Code == registry.CodeUnavailable {
-		w.Header().Set("Retry-After", "1")
+		w.Header().Set("Retry-After", strconv.Itoa(wholeSeconds(retryDelay(e))))
 	}
 	switch way {
 	case faceGRPC:

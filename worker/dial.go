@@ -17,11 +17,13 @@ import (
 type Address struct {
 	HostPort  string
 	Namespace string
+	// Codec encrypts workflow data; nil: it is not encrypted.
+	Codec *workflows.Codec
 }
 
 // Dial prepares to reach Temporal; a Temporal that is away just now is no error,
 // since reads and resolve do without it. Every client of this installation is made here, so
-// that all of them carry errors the same way.
+// that all of them carry data and errors the same way.
 func Dial(at Address, logger *slog.Logger) (client.Client, string, error) {
 	options := client.Options{HostPort: at.HostPort, Namespace: at.Namespace}
 	if at.HostPort == "" {
@@ -36,7 +38,7 @@ func Dial(at Address, logger *slog.Logger) (client.Client, string, error) {
 	if options.Namespace == "" {
 		options.Namespace = client.DefaultNamespace
 	}
-	options.FailureConverter = workflows.FailureConverter()
+	options.DataConverter, options.FailureConverter = at.Codec.DataConverter(), at.Codec.FailureConverter()
 	options.Logger = log.NewStructuredLogger(logger)
 	c, err := client.NewLazyClient(options)
 	if err != nil {

@@ -48,13 +48,22 @@ type house struct {
 	db        *db.DB
 	temporal  client.Client
 	namespace string
+	engine    string // address of the Temporal server
 	client    workflows.Client
 	acts      *activities.Activities
 	worker    sdkworker.Worker
+	codec     *workflows.Codec
+	stop      func() // the worker
 }
 
 // newHouse builds an installation on a new database: "sqlite" or "postgres".
 func newHouse(t testing.TB, kind string) *house {
+	t.Helper()
+	return newHouseWith(t, kind, nil)
+}
+
+// newHouseWith builds one whose workflow data a codec encrypts.
+func newHouseWith(t testing.TB, kind string, codec *workflows.Codec) *house {
 	t.Helper()
 	url := "sqlite:" + filepath.Join(t.TempDir(), "c.db")
 	if kind == "postgres" {
@@ -76,8 +85,9 @@ func newHouse(t testing.TB, kind string) *house {
 	if _, err := store.Up(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	h := &house{TB: t, db: store, namespace: client.DefaultNamespace}
-	h.temporal = h.dial(newEngine(t).Address())
+	h := &house{TB: t, db: store, namespace: client.DefaultNamespace, codec: codec}
+	h.engine = newEngine(t).Address()
+	h.temporal = h.dial(h.engine)
 	h.client = workflows.Client{Temporal: h.temporal, Namespace: h.namespace}
 	guard := outbound.NewGuard(outbound.Options{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	h.url = url
@@ -94,8 +104,8 @@ func newHouse(t testing.TB, kind string) *house {
 func (h *house) dial(address string) client.Client {
 	h.Helper()
 	c, err := client.Dial(client.Options{
-		HostPort: address, Namespace: h.namespace, FailureConverter: workflows.FailureConverter(), Identity: "test",
-		Logger: sdklog.NewStructuredLogger(quiet()),
+		HostPort: address, Namespace: h.namespace, Identity: "test", Logger: sdklog.NewStructuredLogger(quiet()),
+		DataConverter: h.codec.DataConverter(), FailureConverter: h.codec.FailureConverter(),
 	})
 	if err != nil {
 		h.Fatal(err)
@@ -111,9 +121,9 @@ func (h *house) start() (stop func()) {
 	if err := h.worker.Start(); err != nil {
 		h.Fatal(err)
 	}
-	stop = sync.OnceFunc(h.worker.Stop)
-	h.Cleanup(stop)
-	return stop
+	h.stop = sync.OnceFunc(h.worker.Stop)
+	h.Cleanup(h.stop)
+	return h.stop
 }
 
 func (h *house) store() *db.Store { return h.db.Tenant("default") }

@@ -190,7 +190,8 @@ const (
 	patience = 3 * time.Second
 )
 
-func (c Client) watched(ctx context.Context, call func(context.Context) error) error {
+func (c Client) watched(ctx context.Context, call func(context.Context) error) (err error) {
+	defer Unreadable(&err)
 	ctx, give := context.WithCancelCause(ctx)
 	defer give(nil)
 	watch := time.AfterFunc(slow, func() {
@@ -201,7 +202,7 @@ func (c Client) watched(ctx context.Context, call func(context.Context) error) e
 		}
 	})
 	defer watch.Stop()
-	err := call(ctx)
+	err = call(ctx)
 	if gone, ok := registry.AsError(context.Cause(ctx)); ok && err != nil {
 		return gone
 	}

@@ -6,6 +6,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"countersign/activities"
+	"countersign/registry"
 )
 
 // act names activities; it is nil and never called.
@@ -19,5 +20,9 @@ func do[In, Out any](ctx workflow.Context, options workflow.ActivityOptions, sum
 	options.Summary = summary
 	var out Out
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), activity, in).Get(ctx, &out)
-	return out, fromFailure(err)
+	err = fromFailure(err)
+	if registry.ReasonOf(err) == registry.ReasonWorkflowKeyUnknown {
+		panic(err) // why it failed cannot be read here: see blocking
+	}
+	return out, err
 }

@@ -19,10 +19,8 @@ import (
 // that reads them back.
 type failures struct{ converter.FailureConverter }
 
-// FailureConverter is what clients and workers are given.
-func FailureConverter() converter.FailureConverter {
-	return failures{temporal.GetDefaultFailureConverter()}
-}
+// FailureConverter is the one without encryption ([Codec.FailureConverter]).
+func FailureConverter() converter.FailureConverter { return (*Codec)(nil).FailureConverter() }
 
 // ErrorToFailure encodes. Errors of strangers keep their type but lose their
 // text at the border of the api, not here: histories are for operators.
@@ -46,9 +44,13 @@ func fromFailure(err error) error {
 	}
 	if application, ok := errors.AsType[*temporal.ApplicationError](err); ok {
 		e := &registry.Error{}
-		if application.HasDetails() && application.Details(e) == nil && e.Reason != "" {
-			e.Err = err
-			return e
+		if application.HasDetails() {
+			if unread := application.Details(e); registry.ReasonOf(unread) == registry.ReasonWorkflowKeyUnknown {
+				return unread
+			} else if unread == nil && e.Reason != "" {
+				e.Err = err
+				return e
+			}
 		}
 	}
 	return err

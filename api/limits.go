@@ -1,0 +1,147 @@
+package api
+
+import (
+	lru "container/list"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"countersign/proto/countersign/registry/v1/registryv1connect"
+	"countersign/registry"
+)
+
+// Rate is how often something may be called: so many requests per second in
+// the long run, and a burst of so many at once. Zero per second is no limit.
+type Rate struct {
+	PerSecond float64
+	Burst     int
+}
+
+// Rates are the limits of one process. Resolve is apart, so that neither the
+// people who look at lists nor the executors can starve the other.
+type Rates struct {
+	Principal Rate // of each caller
+	Tenant    Rate // of all callers of one tenant together
+	Resolve   Rate // of McpRegistryService, of one tenant, instead of the two others
+}
+
+// maxBuckets is how many callers, and how many tenants, are remembered. One
+// that was forgotten for being idle the longest begins with a full bucket.
+const maxBuckets = 16384
+
+// Limiter counts the requests of one process, on all of its listeners. Its
+// memory is bounded.
+type Limiter struct {
+	rates      Rates
+	now        func() time.Time
+	principals *buckets
+	tenants    *buckets
+	resolves   *buckets
+}
+
+// NewLimiter makes a limiter that has seen nobody yet.
+func NewLimiter(r Rates) *Limiter {
+	return &Limiter{
+		rates: r, now: time.Now,
+		principals: newBuckets(r.Principal, maxBuckets), tenants: newBuckets(r.Tenant, maxBuckets), resolves: newBuckets(r.Resolve, maxBuckets),
+	}
+}
+
+// admit counts a request, or refuses it with too_many_requests and the facts
+// limit (principal, tenant or resolve) and retry_after, a duration as in 1.5s.
+func (l *Limiter) admit(p registry.Principal, path string) *registry.Error {
+	if l == nil {
+		return nil
+	}
+	now := l.now()
+	if isResolve(path) {
+		return l.resolves.take(whose{tenant: p.Tenant}, "resolve", now)
+	}
+	// The caller's own limit first: what it refuses costs the tenant nothing.
+	if err := l.principals.take(whose{p.Tenant, p.Subject}, "principal", now); err != nil {
+		return err
+	}
+	return l.tenants.take(whose{tenant: p.Tenant}, "tenant", now)
+}
+
+// isResolve says whether a path is one of McpRegistryService, by whatever face.
+func isResolve(path string) bool {
+	switch {
+	case strings.HasPrefix(path, "/"+registryv1connect.McpRegistryServiceName+"/"),
+		path == "/factory/resolve", path == "/factory/capabilities":
+		return true
+	}
+	return strings.HasPrefix(path, "/factory/tools/") && strings.HasSuffix(path, "/resolve")
+}
+
+// whose says whose bucket it is. Subjects are a tenant's own.
+type whose struct{ tenant, subject string }
+
+// buckets are token buckets of one rate, the least recently used forgotten.
+type buckets struct {
+	rate Rate
+	most int
+
+	mu    sync.Mutex
+	by    map[whose]*lru.Element
+	order *lru.List // of *bucket, the one used last in front
+}
+
+type bucket struct {
+	whose whose
+	*rate.Limiter
+}
+
+func newBuckets(r Rate, most int) *buckets {
+	return &buckets{rate: r, most: most, by: map[whose]*lru.Element{}, order: lru.New()}
+}
+
+func (b *buckets) of(w whose) *rate.Limiter {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e := b.by[w]; e != nil {
+		b.order.MoveToFront(e)
+		return e.Value.(*bucket).Limiter //nolint:forcetypeassert // nothing else is in the list
+	}
+	if b.order.Len() >= b.most {
+		last := b.order.Back()
+		delete(b.by, b.order.Remove(last).(*bucket).whose) //nolint:forcetypeassert // nothing else is in the list
+	}
+	fresh := &bucket{w, rate.NewLimiter(rate.Limit(b.rate.PerSecond), b.rate.Burst)}
+	b.by[w] = b.order.PushFront(fresh)
+	return fresh.Limiter
+}
+
+// take takes a token, or says when there will be one.
+func (b *buckets) take(w whose, name string, now time.Time) *registry.Error {
+	if b.rate.PerSecond <= 0 {
+		return nil
+	}
+	limiter := b.of(w)
+	if limiter.AllowN(now, 1) {
+		return nil
+	}
+	wait := time.Duration((1 - limiter.TokensAt(now)) / b.rate.PerSecond * float64(time.Second))
+	wait = max(wait, time.Millisecond).Round(time.Millisecond)
+	whom := "you call"
+	if name != "principal" {
+		whom = "your tenant calls"
+	}
+	return registry.Errorf(registry.ReasonTooManyRequests, "%s more often than %g times a second", whom, b.rate.PerSecond).
+		With("limit", name).With("retry_after", wait.String()).
+		WithNext("wait %s and try again; the operator sets limits.%s", wait, name)
+}
+
+// retryDelay is how long the caller of a refused request should wait.
+func retryDelay(e *registry.Error) time.Duration {
+	if d, err := time.ParseDuration(e.Fact("retry_after")); err == nil && d > 0 {
+		return d
+	}
+	return retryAfter
+}
+
+// wholeSeconds is a delay as the header Retry-After has it: rounded up.
+func wholeSeconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
