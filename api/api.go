@@ -93,6 +93,7 @@ type Handler struct {
 	guard     *http.CrossOriginProtection
 	services  []string // names of those that are here
 	found     standing // of the checks of readiness
+	hints     hintMemo
 
 	draining context.Context //nolint:containedctx // over as soon as the process wants to end
 	drain    context.CancelFunc

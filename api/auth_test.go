@@ -163,7 +163,7 @@ func TestEveryRPCHasARule(t *testing.T) {
 func TestWhoMayCallWhat(t *testing.T) {
 	t.Parallel()
 	read := []string{"GetMcpServer", "ListMcpServers", "GetMcpCapabilities", "GetCapabilityReport", "ListMcpServerRuns", "ListTools", "GetTool"}
-	read = append(read, "ListToolFacets", "GetToolImpact", "GetToolDescriptor", "ListToolDescriptors", "ListToolAssignments")
+	read = append(read, "GetReview", "GetDiff", "ListSnapshots", "ListDecisions", "ListToolFacets", "GetToolImpact", "GetToolDescriptor", "ListToolDescriptors", "ListToolAssignments")
 	operate := []string{"DiscoverMcpCapabilities", "TestMcpServer", "QuarantineMcpServer"}
 	maintain := []string{
 		"RegisterMcpServer", "UpdateMcpServer", "ActivateMcpServer", "RejectMcpServer", "RequestReview", "RetireMcpServer", "SetToolEnabled",

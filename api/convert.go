@@ -138,10 +138,7 @@ func serverOut(v *db.ServerView) *pb.McpServer {
 		}
 	}
 	if k := v.Command; k != nil {
-		out.Command = &pb.Command{
-			Ref: k.Ref, Argv: strs(k.Argv), Image: text(k.Image), WorkingDirectory: text(k.Dir), Env: k.Env, Network: k.Network,
-			Sandbox: string(k.Sandbox),
-		}
+		out.Command = commandOut(k)
 		l := s.Launch
 		out.Launch = &pb.Launch{
 			Status: launches[l.Status], TargetDigest: l.Target, ApprovedBy: l.ApprovedBy, ApproveTime: moment(l.ApprovedAt), DecisionId: l.DecisionID,
@@ -155,6 +152,17 @@ func serverOut(v *db.ServerView) *pb.McpServer {
 			"give credentials by reference instead")
 	}
 	return out
+}
+
+// commandOut is a command, nil when there is none.
+func commandOut(k *registry.Command) *pb.Command {
+	if k == nil {
+		return nil
+	}
+	return &pb.Command{
+		Ref: k.Ref, Argv: strs(k.Argv), Image: text(k.Image), WorkingDirectory: text(k.Dir), Env: k.Env, Network: k.Network,
+		Sandbox: string(k.Sandbox),
+	}
 }
 
 func healthOut(h registry.Health) *pb.Health {

@@ -398,7 +398,7 @@ func (h *house) approved(t *testing.T, s registry.Server, tools ...string) regis
 		a.Prompts = []registry.PromptLine{{Prompt: "greet", SkillID: "greeting"}}
 	}
 	return h.changed(t, s, func(r *registry.Record, now time.Time) error {
-		return r.Decide(registry.Ruling{Verb: registry.VerbApprove, Approval: a}, registry.Operation{ID: "approve", Actor: by}, now)
+		return r.Decide(registry.Ruling{Verb: registry.VerbApprove, Approval: a}, operationOf("approve"), now)
 	})
 }
 

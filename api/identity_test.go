@@ -32,6 +32,10 @@ var about = map[string]func(ref, toolID string) proto.Message{
 	doTest:     func(ref, _ string) proto.Message { return &pb.TestMcpServerRequest{ServerId: ref} },
 	doShow:     func(ref, _ string) proto.Message { return &pb.GetMcpCapabilitiesRequest{ServerId: ref} },
 	doReport:   func(ref, _ string) proto.Message { return &pb.GetCapabilityReportRequest{ServerId: ref} },
+	doInspect:  func(ref, _ string) proto.Message { return &pb.GetReviewRequest{ServerId: ref} },
+	doDiff:     func(ref, _ string) proto.Message { return &pb.GetDiffRequest{ServerId: ref} },
+	doPast:     func(ref, _ string) proto.Message { return &pb.ListSnapshotsRequest{ServerId: ref} },
+	doDecided:  func(ref, _ string) proto.Message { return &pb.ListDecisionsRequest{ServerId: ref, ShowLines: true} },
 	doActivate: func(ref, _ string) proto.Message {
 		return &pb.ActivateMcpServerRequest{ServerId: ref, Digest: "d", Empty: true}
 	},
@@ -186,7 +190,7 @@ func TestRolesHoldOnEveryFace(t *testing.T) {
 				}
 			}
 			for role, procedures := range map[registry.Role][]string{
-				registry.RoleObserver: {doGet, doList, doShow, doRuns, doTools, doTool}, executor: {doResolve, doBatch, doOffer},
+				registry.RoleObserver: {doGet, doList, doShow, doRuns, doTools, doTool, doInspect, doDiff, doPast, doDecided}, executor: {doResolve, doBatch, doOffer},
 				registry.RoleOperator: {doTest},
 			} {
 				for _, procedure := range procedures {

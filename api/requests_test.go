@@ -31,6 +31,10 @@ const (
 	doTest     = registryv1connect.McpServerServiceTestMcpServerProcedure
 	doShow     = registryv1connect.McpServerServiceGetMcpCapabilitiesProcedure
 	doReport   = registryv1connect.McpServerServiceGetCapabilityReportProcedure
+	doInspect  = registryv1connect.McpServerServiceGetReviewProcedure
+	doDiff     = registryv1connect.McpServerServiceGetDiffProcedure
+	doPast     = registryv1connect.McpServerServiceListSnapshotsProcedure
+	doDecided  = registryv1connect.McpServerServiceListDecisionsProcedure
 	doActivate = registryv1connect.McpServerServiceActivateMcpServerProcedure
 	doReject   = registryv1connect.McpServerServiceRejectMcpServerProcedure
 	doReview   = registryv1connect.McpServerServiceRequestReviewProcedure

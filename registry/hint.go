@@ -69,6 +69,17 @@ func Hints(item Item) []Hint {
 	return h.hints
 }
 
+// TextHints gives what a reviewer should see of a text that is no item's, such as
+// the instructions of a server. path says what it is.
+func TextHints(path, s string) []Hint {
+	w := borrowWalk()
+	defer w.giveBack()
+	h := hinter{walk: w}
+	h.path = append(h.path[:0], step{name: []byte(path)})
+	h.text(s)
+	return h.hints
+}
+
 // hinter walks over an item for hints.
 type hinter struct {
 	*walk

@@ -3117,11 +3117,347 @@ func (x *ListMcpServerRunsResponse) GetNextPageToken() string {
 	return ""
 }
 
+// Request of ListDecisions.
+type ListDecisionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server's id or name.
+	ServerId string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	// With the lines of approvals; then a page has 10 decisions at most.
+	ShowLines bool `protobuf:"varint,2,opt,name=show_lines,json=showLines,proto3" json:"show_lines,omitempty"`
+	// At most this many; 50 when 0, 200 at most.
+	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the page before.
+	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDecisionsRequest) Reset() {
+	*x = ListDecisionsRequest{}
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDecisionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDecisionsRequest) ProtoMessage() {}
+
+func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
+func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *ListDecisionsRequest) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetShowLines() bool {
+	if x != nil {
+		return x.ShowLines
+	}
+	return false
+}
+
+func (x *ListDecisionsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListDecisionsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// One decision about a server. It is never changed.
+type Decision struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id.
+	DecisionId string `protobuf:"bytes,1,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
+	// What it says: approve, reject, request_review, approve_launch, quarantine.
+	Verb string `protobuf:"bytes,2,opt,name=verb,proto3" json:"verb,omitempty"`
+	// The digest that it named.
+	Digest string `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
+	// The snapshot that was under review.
+	SnapshotDigest string `protobuf:"bytes,4,opt,name=snapshot_digest,json=snapshotDigest,proto3" json:"snapshot_digest,omitempty"`
+	// The target that was under review.
+	TargetDigest string `protobuf:"bytes,5,opt,name=target_digest,json=targetDigest,proto3" json:"target_digest,omitempty"`
+	// Who decided.
+	DecidedBy string `protobuf:"bytes,6,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
+	// With which roles.
+	Roles []string `protobuf:"bytes,7,rep,name=roles,proto3" json:"roles,omitempty"`
+	// Why.
+	Comment string `protobuf:"bytes,8,opt,name=comment,proto3" json:"comment,omitempty"`
+	// How it came.
+	Origin string `protobuf:"bytes,9,opt,name=origin,proto3" json:"origin,omitempty"`
+	// Whether it counted.
+	Applied bool `protobuf:"varint,10,opt,name=applied,proto3" json:"applied,omitempty"`
+	// Why it did not, as a stable code.
+	Reason string `protobuf:"bytes,11,opt,name=reason,proto3" json:"reason,omitempty"`
+	// When.
+	DecideTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=decide_time,json=decideTime,proto3" json:"decide_time,omitempty"`
+	// Tools that an approval named.
+	Tools int32 `protobuf:"varint,13,opt,name=tools,proto3" json:"tools,omitempty"`
+	// Resources that an approval named.
+	Resources int32 `protobuf:"varint,14,opt,name=resources,proto3" json:"resources,omitempty"`
+	// Prompts that an approval named.
+	Prompts int32 `protobuf:"varint,15,opt,name=prompts,proto3" json:"prompts,omitempty"`
+	// The lines of an approval, when they were asked for.
+	ToolLines []*ToolLine `protobuf:"bytes,16,rep,name=tool_lines,json=toolLines,proto3" json:"tool_lines,omitempty"`
+	// The lines of an approval, when they were asked for.
+	ResourceLines []*ResourceLine `protobuf:"bytes,17,rep,name=resource_lines,json=resourceLines,proto3" json:"resource_lines,omitempty"`
+	// The lines of an approval, when they were asked for.
+	PromptLines   []*PromptLine `protobuf:"bytes,18,rep,name=prompt_lines,json=promptLines,proto3" json:"prompt_lines,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Decision) Reset() {
+	*x = Decision{}
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Decision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Decision) ProtoMessage() {}
+
+func (x *Decision) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Decision.ProtoReflect.Descriptor instead.
+func (*Decision) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *Decision) GetDecisionId() string {
+	if x != nil {
+		return x.DecisionId
+	}
+	return ""
+}
+
+func (x *Decision) GetVerb() string {
+	if x != nil {
+		return x.Verb
+	}
+	return ""
+}
+
+func (x *Decision) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *Decision) GetSnapshotDigest() string {
+	if x != nil {
+		return x.SnapshotDigest
+	}
+	return ""
+}
+
+func (x *Decision) GetTargetDigest() string {
+	if x != nil {
+		return x.TargetDigest
+	}
+	return ""
+}
+
+func (x *Decision) GetDecidedBy() string {
+	if x != nil {
+		return x.DecidedBy
+	}
+	return ""
+}
+
+func (x *Decision) GetRoles() []string {
+	if x != nil {
+		return x.Roles
+	}
+	return nil
+}
+
+func (x *Decision) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+func (x *Decision) GetOrigin() string {
+	if x != nil {
+		return x.Origin
+	}
+	return ""
+}
+
+func (x *Decision) GetApplied() bool {
+	if x != nil {
+		return x.Applied
+	}
+	return false
+}
+
+func (x *Decision) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Decision) GetDecideTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DecideTime
+	}
+	return nil
+}
+
+func (x *Decision) GetTools() int32 {
+	if x != nil {
+		return x.Tools
+	}
+	return 0
+}
+
+func (x *Decision) GetResources() int32 {
+	if x != nil {
+		return x.Resources
+	}
+	return 0
+}
+
+func (x *Decision) GetPrompts() int32 {
+	if x != nil {
+		return x.Prompts
+	}
+	return 0
+}
+
+func (x *Decision) GetToolLines() []*ToolLine {
+	if x != nil {
+		return x.ToolLines
+	}
+	return nil
+}
+
+func (x *Decision) GetResourceLines() []*ResourceLine {
+	if x != nil {
+		return x.ResourceLines
+	}
+	return nil
+}
+
+func (x *Decision) GetPromptLines() []*PromptLine {
+	if x != nil {
+		return x.PromptLines
+	}
+	return nil
+}
+
+// Response of ListDecisions.
+type ListDecisionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The decisions.
+	Decisions []*Decision `protobuf:"bytes,1,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	// Empty at the end.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// All of the server.
+	TotalSize     int32 `protobuf:"varint,3,opt,name=total_size,json=totalSize,proto3" json:"total_size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDecisionsResponse) Reset() {
+	*x = ListDecisionsResponse{}
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDecisionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDecisionsResponse) ProtoMessage() {}
+
+func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_mcp_server_service_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
+func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *ListDecisionsResponse) GetDecisions() []*Decision {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
+}
+
+func (x *ListDecisionsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListDecisionsResponse) GetTotalSize() int32 {
+	if x != nil {
+		return x.TotalSize
+	}
+	return 0
+}
+
 var File_countersign_registry_v1_mcp_server_service_proto protoreflect.FileDescriptor
 
 const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\n" +
-	"0countersign/registry/v1/mcp_server_service.proto\x12\x17countersign.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a#countersign/registry/v1/types.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa9\b\n" +
+	"0countersign/registry/v1/mcp_server_service.proto\x12\x17countersign.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a$countersign/registry/v1/review.proto\x1a#countersign/registry/v1/types.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa9\b\n" +
 	"\x18RegisterMcpServerRequest\x12@\n" +
 	"\x04name\x18\x01 \x01(\tB,\xbaH)r'2%^[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?$R\x04name\x12O\n" +
 	"\tdirection\x18\x02 \x01(\x0e2%.countersign.registry.v1.McpDirectionB\n" +
@@ -3365,7 +3701,45 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80 R\tpageToken\"u\n" +
 	"\x19ListMcpServerRunsResponse\x120\n" +
 	"\x04runs\x18\x01 \x03(\v2\x1c.countersign.registry.v1.RunR\x04runs\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*f\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb0\x01\n" +
+	"\x14ListDecisionsRequest\x12'\n" +
+	"\tserver_id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\x01R\bserverId\x12\x1d\n" +
+	"\n" +
+	"show_lines\x18\x02 \x01(\bR\tshowLines\x12'\n" +
+	"\tpage_size\x18\x03 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xc8\x01(\x00R\bpageSize\x12'\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\tpageToken\"\xa1\x05\n" +
+	"\bDecision\x12\x1f\n" +
+	"\vdecision_id\x18\x01 \x01(\tR\n" +
+	"decisionId\x12\x12\n" +
+	"\x04verb\x18\x02 \x01(\tR\x04verb\x12\x16\n" +
+	"\x06digest\x18\x03 \x01(\tR\x06digest\x12'\n" +
+	"\x0fsnapshot_digest\x18\x04 \x01(\tR\x0esnapshotDigest\x12#\n" +
+	"\rtarget_digest\x18\x05 \x01(\tR\ftargetDigest\x12\x1d\n" +
+	"\n" +
+	"decided_by\x18\x06 \x01(\tR\tdecidedBy\x12\x14\n" +
+	"\x05roles\x18\a \x03(\tR\x05roles\x12\x18\n" +
+	"\acomment\x18\b \x01(\tR\acomment\x12\x16\n" +
+	"\x06origin\x18\t \x01(\tR\x06origin\x12\x18\n" +
+	"\aapplied\x18\n" +
+	" \x01(\bR\aapplied\x12\x16\n" +
+	"\x06reason\x18\v \x01(\tR\x06reason\x12;\n" +
+	"\vdecide_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"decideTime\x12\x14\n" +
+	"\x05tools\x18\r \x01(\x05R\x05tools\x12\x1c\n" +
+	"\tresources\x18\x0e \x01(\x05R\tresources\x12\x18\n" +
+	"\aprompts\x18\x0f \x01(\x05R\aprompts\x12@\n" +
+	"\n" +
+	"tool_lines\x18\x10 \x03(\v2!.countersign.registry.v1.ToolLineR\ttoolLines\x12L\n" +
+	"\x0eresource_lines\x18\x11 \x03(\v2%.countersign.registry.v1.ResourceLineR\rresourceLines\x12F\n" +
+	"\fprompt_lines\x18\x12 \x03(\v2#.countersign.registry.v1.PromptLineR\vpromptLines\"\x9f\x01\n" +
+	"\x15ListDecisionsResponse\x12?\n" +
+	"\tdecisions\x18\x01 \x03(\v2!.countersign.registry.v1.DecisionR\tdecisions\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1d\n" +
+	"\n" +
+	"total_size\x18\x03 \x01(\x05R\ttotalSize*f\n" +
 	"\x0eCapabilityView\x12\x1f\n" +
 	"\x1bCAPABILITY_VIEW_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15CAPABILITY_VIEW_BASIC\x10\x01\x12\x18\n" +
@@ -3381,7 +3755,7 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\x17CAPABILITY_BLOCKER_LOOK\x10\x02\x12\x1e\n" +
 	"\x1aCAPABILITY_BLOCKER_VERSION\x10\x03\x12\x1b\n" +
 	"\x17CAPABILITY_BLOCKER_TOOL\x10\x04\x12\x1f\n" +
-	"\x1bCAPABILITY_BLOCKER_ARGUMENT\x10\x052\x85\x15\n" +
+	"\x1bCAPABILITY_BLOCKER_ARGUMENT\x10\x052\xff\x19\n" +
 	"\x10McpServerService\x12\xa3\x01\n" +
 	"\x11RegisterMcpServer\x121.countersign.registry.v1.RegisterMcpServerRequest\x1a2.countersign.registry.v1.RegisterMcpServerResponse\"'\x82\xd3\xe4\x93\x02!:\x01*b\x06server\"\x14/factory/mcp-servers\x12\xa0\x01\n" +
 	"\fGetMcpServer\x12,.countersign.registry.v1.GetMcpServerRequest\x1a-.countersign.registry.v1.GetMcpServerResponse\"3\x82\xd3\xe4\x93\x02*b\x06server\x12 /factory/mcp-servers/{server_id}\x90\x02\x01\x12\x92\x01\n" +
@@ -3390,7 +3764,11 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\x17DiscoverMcpCapabilities\x127.countersign.registry.v1.DiscoverMcpCapabilitiesRequest\x1a8.countersign.registry.v1.DiscoverMcpCapabilitiesResponse\"4\x82\xd3\xe4\x93\x02.:\x01*\")/factory/mcp-servers/{server_id}/discover\x12\xa0\x01\n" +
 	"\rTestMcpServer\x12-.countersign.registry.v1.TestMcpServerRequest\x1a..countersign.registry.v1.TestMcpServerResponse\"0\x82\xd3\xe4\x93\x02*:\x01*\"%/factory/mcp-servers/{server_id}/test\x12\xb7\x01\n" +
 	"\x12GetMcpCapabilities\x122.countersign.registry.v1.GetMcpCapabilitiesRequest\x1a3.countersign.registry.v1.GetMcpCapabilitiesResponse\"8\x82\xd3\xe4\x93\x02/\x12-/factory/mcp-servers/{server_id}/capabilities\x90\x02\x01\x12\xc7\x01\n" +
-	"\x13GetCapabilityReport\x123.countersign.registry.v1.GetCapabilityReportRequest\x1a4.countersign.registry.v1.GetCapabilityReportResponse\"E\x82\xd3\xe4\x93\x02<b\x06report\x122/factory/mcp-servers/{server_id}/capability-report\x90\x02\x01\x12\xb8\x01\n" +
+	"\x13GetCapabilityReport\x123.countersign.registry.v1.GetCapabilityReportRequest\x1a4.countersign.registry.v1.GetCapabilityReportResponse\"E\x82\xd3\xe4\x93\x02<b\x06report\x122/factory/mcp-servers/{server_id}/capability-report\x90\x02\x01\x12\x96\x01\n" +
+	"\tGetReview\x12).countersign.registry.v1.GetReviewRequest\x1a*.countersign.registry.v1.GetReviewResponse\"2\x82\xd3\xe4\x93\x02)\x12'/factory/mcp-servers/{server_id}/review\x90\x02\x01\x12\x8e\x01\n" +
+	"\aGetDiff\x12'.countersign.registry.v1.GetDiffRequest\x1a(.countersign.registry.v1.GetDiffResponse\"0\x82\xd3\xe4\x93\x02'\x12%/factory/mcp-servers/{server_id}/diff\x90\x02\x01\x12\xa5\x01\n" +
+	"\rListSnapshots\x12-.countersign.registry.v1.ListSnapshotsRequest\x1a..countersign.registry.v1.ListSnapshotsResponse\"5\x82\xd3\xe4\x93\x02,\x12*/factory/mcp-servers/{server_id}/snapshots\x90\x02\x01\x12\xa5\x01\n" +
+	"\rListDecisions\x12-.countersign.registry.v1.ListDecisionsRequest\x1a..countersign.registry.v1.ListDecisionsResponse\"5\x82\xd3\xe4\x93\x02,\x12*/factory/mcp-servers/{server_id}/decisions\x90\x02\x01\x12\xb8\x01\n" +
 	"\x11ActivateMcpServer\x121.countersign.registry.v1.ActivateMcpServerRequest\x1a2.countersign.registry.v1.ActivateMcpServerResponse\"<\x82\xd3\xe4\x93\x026:\x01*b\x06server\")/factory/mcp-servers/{server_id}/activate\x12\xb2\x01\n" +
 	"\rApproveLaunch\x12-.countersign.registry.v1.ApproveLaunchRequest\x1a..countersign.registry.v1.ApproveLaunchResponse\"B\x82\xd3\xe4\x93\x02<:\x01*b\x06server\"//factory/mcp-servers/{server_id}/approve-launch\x12\xb0\x01\n" +
 	"\x0fRejectMcpServer\x12/.countersign.registry.v1.RejectMcpServerRequest\x1a0.countersign.registry.v1.RejectMcpServerResponse\":\x82\xd3\xe4\x93\x024:\x01*b\x06server\"'/factory/mcp-servers/{server_id}/reject\x12\xb2\x01\n" +
@@ -3412,7 +3790,7 @@ func file_countersign_registry_v1_mcp_server_service_proto_rawDescGZIP() []byte 
 }
 
 var file_countersign_registry_v1_mcp_server_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_countersign_registry_v1_mcp_server_service_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_countersign_registry_v1_mcp_server_service_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_countersign_registry_v1_mcp_server_service_proto_goTypes = []any{
 	(CapabilityView)(0),                     // 0: countersign.registry.v1.CapabilityView
 	(CapabilityAxis)(0),                     // 1: countersign.registry.v1.CapabilityAxis
@@ -3457,104 +3835,126 @@ var file_countersign_registry_v1_mcp_server_service_proto_goTypes = []any{
 	(*RetireMcpServerResponse)(nil),         // 40: countersign.registry.v1.RetireMcpServerResponse
 	(*ListMcpServerRunsRequest)(nil),        // 41: countersign.registry.v1.ListMcpServerRunsRequest
 	(*ListMcpServerRunsResponse)(nil),       // 42: countersign.registry.v1.ListMcpServerRunsResponse
-	nil,                                     // 43: countersign.registry.v1.RegisterMcpServerRequest.LabelsEntry
-	nil,                                     // 44: countersign.registry.v1.ServerPatch.LabelsEntry
-	(McpDirection)(0),                       // 45: countersign.registry.v1.McpDirection
-	(McpTransport)(0),                       // 46: countersign.registry.v1.McpTransport
-	(McpAuthentication)(0),                  // 47: countersign.registry.v1.McpAuthentication
-	(*McpServer)(nil),                       // 48: countersign.registry.v1.McpServer
-	(*fieldmaskpb.FieldMask)(nil),           // 49: google.protobuf.FieldMask
-	(*durationpb.Duration)(nil),             // 50: google.protobuf.Duration
-	(*Run)(nil),                             // 51: countersign.registry.v1.Run
-	(*ReportedIdentity)(nil),                // 52: countersign.registry.v1.ReportedIdentity
-	(*Review)(nil),                          // 53: countersign.registry.v1.Review
-	(*Tool)(nil),                            // 54: countersign.registry.v1.Tool
-	(*Resource)(nil),                        // 55: countersign.registry.v1.Resource
-	(*Prompt)(nil),                          // 56: countersign.registry.v1.Prompt
-	(*timestamppb.Timestamp)(nil),           // 57: google.protobuf.Timestamp
-	(SideEffectClass)(0),                    // 58: countersign.registry.v1.SideEffectClass
+	(*ListDecisionsRequest)(nil),            // 43: countersign.registry.v1.ListDecisionsRequest
+	(*Decision)(nil),                        // 44: countersign.registry.v1.Decision
+	(*ListDecisionsResponse)(nil),           // 45: countersign.registry.v1.ListDecisionsResponse
+	nil,                                     // 46: countersign.registry.v1.RegisterMcpServerRequest.LabelsEntry
+	nil,                                     // 47: countersign.registry.v1.ServerPatch.LabelsEntry
+	(McpDirection)(0),                       // 48: countersign.registry.v1.McpDirection
+	(McpTransport)(0),                       // 49: countersign.registry.v1.McpTransport
+	(McpAuthentication)(0),                  // 50: countersign.registry.v1.McpAuthentication
+	(*McpServer)(nil),                       // 51: countersign.registry.v1.McpServer
+	(*fieldmaskpb.FieldMask)(nil),           // 52: google.protobuf.FieldMask
+	(*durationpb.Duration)(nil),             // 53: google.protobuf.Duration
+	(*Run)(nil),                             // 54: countersign.registry.v1.Run
+	(*ReportedIdentity)(nil),                // 55: countersign.registry.v1.ReportedIdentity
+	(*Review)(nil),                          // 56: countersign.registry.v1.Review
+	(*Tool)(nil),                            // 57: countersign.registry.v1.Tool
+	(*Resource)(nil),                        // 58: countersign.registry.v1.Resource
+	(*Prompt)(nil),                          // 59: countersign.registry.v1.Prompt
+	(*timestamppb.Timestamp)(nil),           // 60: google.protobuf.Timestamp
+	(SideEffectClass)(0),                    // 61: countersign.registry.v1.SideEffectClass
+	(*GetReviewRequest)(nil),                // 62: countersign.registry.v1.GetReviewRequest
+	(*GetDiffRequest)(nil),                  // 63: countersign.registry.v1.GetDiffRequest
+	(*ListSnapshotsRequest)(nil),            // 64: countersign.registry.v1.ListSnapshotsRequest
+	(*GetReviewResponse)(nil),               // 65: countersign.registry.v1.GetReviewResponse
+	(*GetDiffResponse)(nil),                 // 66: countersign.registry.v1.GetDiffResponse
+	(*ListSnapshotsResponse)(nil),           // 67: countersign.registry.v1.ListSnapshotsResponse
 }
 var file_countersign_registry_v1_mcp_server_service_proto_depIdxs = []int32{
-	45, // 0: countersign.registry.v1.RegisterMcpServerRequest.direction:type_name -> countersign.registry.v1.McpDirection
-	46, // 1: countersign.registry.v1.RegisterMcpServerRequest.transport:type_name -> countersign.registry.v1.McpTransport
-	47, // 2: countersign.registry.v1.RegisterMcpServerRequest.authentication:type_name -> countersign.registry.v1.McpAuthentication
-	43, // 3: countersign.registry.v1.RegisterMcpServerRequest.labels:type_name -> countersign.registry.v1.RegisterMcpServerRequest.LabelsEntry
-	48, // 4: countersign.registry.v1.RegisterMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	48, // 5: countersign.registry.v1.GetMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	48, // 6: countersign.registry.v1.ListMcpServersResponse.servers:type_name -> countersign.registry.v1.McpServer
+	48, // 0: countersign.registry.v1.RegisterMcpServerRequest.direction:type_name -> countersign.registry.v1.McpDirection
+	49, // 1: countersign.registry.v1.RegisterMcpServerRequest.transport:type_name -> countersign.registry.v1.McpTransport
+	50, // 2: countersign.registry.v1.RegisterMcpServerRequest.authentication:type_name -> countersign.registry.v1.McpAuthentication
+	46, // 3: countersign.registry.v1.RegisterMcpServerRequest.labels:type_name -> countersign.registry.v1.RegisterMcpServerRequest.LabelsEntry
+	51, // 4: countersign.registry.v1.RegisterMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	51, // 5: countersign.registry.v1.GetMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	51, // 6: countersign.registry.v1.ListMcpServersResponse.servers:type_name -> countersign.registry.v1.McpServer
 	10, // 7: countersign.registry.v1.UpdateMcpServerRequest.server:type_name -> countersign.registry.v1.ServerPatch
-	49, // 8: countersign.registry.v1.UpdateMcpServerRequest.update_mask:type_name -> google.protobuf.FieldMask
-	44, // 9: countersign.registry.v1.ServerPatch.labels:type_name -> countersign.registry.v1.ServerPatch.LabelsEntry
-	48, // 10: countersign.registry.v1.UpdateMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	50, // 11: countersign.registry.v1.DiscoverMcpCapabilitiesRequest.wait:type_name -> google.protobuf.Duration
-	51, // 12: countersign.registry.v1.DiscoverMcpCapabilitiesResponse.run:type_name -> countersign.registry.v1.Run
-	48, // 13: countersign.registry.v1.DiscoverMcpCapabilitiesResponse.server:type_name -> countersign.registry.v1.McpServer
+	52, // 8: countersign.registry.v1.UpdateMcpServerRequest.update_mask:type_name -> google.protobuf.FieldMask
+	47, // 9: countersign.registry.v1.ServerPatch.labels:type_name -> countersign.registry.v1.ServerPatch.LabelsEntry
+	51, // 10: countersign.registry.v1.UpdateMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	53, // 11: countersign.registry.v1.DiscoverMcpCapabilitiesRequest.wait:type_name -> google.protobuf.Duration
+	54, // 12: countersign.registry.v1.DiscoverMcpCapabilitiesResponse.run:type_name -> countersign.registry.v1.Run
+	51, // 13: countersign.registry.v1.DiscoverMcpCapabilitiesResponse.server:type_name -> countersign.registry.v1.McpServer
 	16, // 14: countersign.registry.v1.TestMcpServerResponse.steps:type_name -> countersign.registry.v1.TestStep
-	52, // 15: countersign.registry.v1.TestMcpServerResponse.reported:type_name -> countersign.registry.v1.ReportedIdentity
-	50, // 16: countersign.registry.v1.TestStep.duration:type_name -> google.protobuf.Duration
+	55, // 15: countersign.registry.v1.TestMcpServerResponse.reported:type_name -> countersign.registry.v1.ReportedIdentity
+	53, // 16: countersign.registry.v1.TestStep.duration:type_name -> google.protobuf.Duration
 	0,  // 17: countersign.registry.v1.GetMcpCapabilitiesRequest.view:type_name -> countersign.registry.v1.CapabilityView
-	53, // 18: countersign.registry.v1.GetMcpCapabilitiesResponse.review:type_name -> countersign.registry.v1.Review
-	54, // 19: countersign.registry.v1.GetMcpCapabilitiesResponse.tools:type_name -> countersign.registry.v1.Tool
-	55, // 20: countersign.registry.v1.GetMcpCapabilitiesResponse.resources:type_name -> countersign.registry.v1.Resource
-	56, // 21: countersign.registry.v1.GetMcpCapabilitiesResponse.prompts:type_name -> countersign.registry.v1.Prompt
+	56, // 18: countersign.registry.v1.GetMcpCapabilitiesResponse.review:type_name -> countersign.registry.v1.Review
+	57, // 19: countersign.registry.v1.GetMcpCapabilitiesResponse.tools:type_name -> countersign.registry.v1.Tool
+	58, // 20: countersign.registry.v1.GetMcpCapabilitiesResponse.resources:type_name -> countersign.registry.v1.Resource
+	59, // 21: countersign.registry.v1.GetMcpCapabilitiesResponse.prompts:type_name -> countersign.registry.v1.Prompt
 	21, // 22: countersign.registry.v1.GetCapabilityReportResponse.report:type_name -> countersign.registry.v1.CapabilityReport
-	52, // 23: countersign.registry.v1.CapabilityReport.reported:type_name -> countersign.registry.v1.ReportedIdentity
+	55, // 23: countersign.registry.v1.CapabilityReport.reported:type_name -> countersign.registry.v1.ReportedIdentity
 	22, // 24: countersign.registry.v1.CapabilityReport.known_servers:type_name -> countersign.registry.v1.KnownServer
 	23, // 25: countersign.registry.v1.CapabilityReport.capabilities:type_name -> countersign.registry.v1.CapabilityState
 	25, // 26: countersign.registry.v1.CapabilityReport.tools:type_name -> countersign.registry.v1.ReportedTool
 	25, // 27: countersign.registry.v1.CapabilityReport.foreign_tools:type_name -> countersign.registry.v1.ReportedTool
 	25, // 28: countersign.registry.v1.CapabilityReport.quarantined_tools:type_name -> countersign.registry.v1.ReportedTool
-	57, // 29: countersign.registry.v1.CapabilityReport.look_time:type_name -> google.protobuf.Timestamp
+	60, // 29: countersign.registry.v1.CapabilityReport.look_time:type_name -> google.protobuf.Timestamp
 	2,  // 30: countersign.registry.v1.CapabilityState.blocker:type_name -> countersign.registry.v1.CapabilityBlocker
 	1,  // 31: countersign.registry.v1.CapabilityState.since_axis:type_name -> countersign.registry.v1.CapabilityAxis
 	24, // 32: countersign.registry.v1.CapabilityState.required_arguments:type_name -> countersign.registry.v1.RequiredArgument
-	58, // 33: countersign.registry.v1.ToolLine.class:type_name -> countersign.registry.v1.SideEffectClass
+	61, // 33: countersign.registry.v1.ToolLine.class:type_name -> countersign.registry.v1.SideEffectClass
 	26, // 34: countersign.registry.v1.ActivateMcpServerRequest.tools:type_name -> countersign.registry.v1.ToolLine
 	27, // 35: countersign.registry.v1.ActivateMcpServerRequest.resources:type_name -> countersign.registry.v1.ResourceLine
 	28, // 36: countersign.registry.v1.ActivateMcpServerRequest.prompts:type_name -> countersign.registry.v1.PromptLine
-	57, // 37: countersign.registry.v1.ActivateMcpServerRequest.exception_expire_time:type_name -> google.protobuf.Timestamp
-	48, // 38: countersign.registry.v1.ActivateMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	48, // 39: countersign.registry.v1.RejectMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	48, // 40: countersign.registry.v1.RequestReviewResponse.server:type_name -> countersign.registry.v1.McpServer
-	48, // 41: countersign.registry.v1.ApproveLaunchResponse.server:type_name -> countersign.registry.v1.McpServer
-	48, // 42: countersign.registry.v1.QuarantineMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	48, // 43: countersign.registry.v1.RetireMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	51, // 44: countersign.registry.v1.ListMcpServerRunsResponse.runs:type_name -> countersign.registry.v1.Run
-	3,  // 45: countersign.registry.v1.McpServerService.RegisterMcpServer:input_type -> countersign.registry.v1.RegisterMcpServerRequest
-	5,  // 46: countersign.registry.v1.McpServerService.GetMcpServer:input_type -> countersign.registry.v1.GetMcpServerRequest
-	7,  // 47: countersign.registry.v1.McpServerService.ListMcpServers:input_type -> countersign.registry.v1.ListMcpServersRequest
-	9,  // 48: countersign.registry.v1.McpServerService.UpdateMcpServer:input_type -> countersign.registry.v1.UpdateMcpServerRequest
-	12, // 49: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:input_type -> countersign.registry.v1.DiscoverMcpCapabilitiesRequest
-	14, // 50: countersign.registry.v1.McpServerService.TestMcpServer:input_type -> countersign.registry.v1.TestMcpServerRequest
-	17, // 51: countersign.registry.v1.McpServerService.GetMcpCapabilities:input_type -> countersign.registry.v1.GetMcpCapabilitiesRequest
-	19, // 52: countersign.registry.v1.McpServerService.GetCapabilityReport:input_type -> countersign.registry.v1.GetCapabilityReportRequest
-	29, // 53: countersign.registry.v1.McpServerService.ActivateMcpServer:input_type -> countersign.registry.v1.ActivateMcpServerRequest
-	35, // 54: countersign.registry.v1.McpServerService.ApproveLaunch:input_type -> countersign.registry.v1.ApproveLaunchRequest
-	31, // 55: countersign.registry.v1.McpServerService.RejectMcpServer:input_type -> countersign.registry.v1.RejectMcpServerRequest
-	33, // 56: countersign.registry.v1.McpServerService.RequestReview:input_type -> countersign.registry.v1.RequestReviewRequest
-	37, // 57: countersign.registry.v1.McpServerService.QuarantineMcpServer:input_type -> countersign.registry.v1.QuarantineMcpServerRequest
-	39, // 58: countersign.registry.v1.McpServerService.RetireMcpServer:input_type -> countersign.registry.v1.RetireMcpServerRequest
-	41, // 59: countersign.registry.v1.McpServerService.ListMcpServerRuns:input_type -> countersign.registry.v1.ListMcpServerRunsRequest
-	4,  // 60: countersign.registry.v1.McpServerService.RegisterMcpServer:output_type -> countersign.registry.v1.RegisterMcpServerResponse
-	6,  // 61: countersign.registry.v1.McpServerService.GetMcpServer:output_type -> countersign.registry.v1.GetMcpServerResponse
-	8,  // 62: countersign.registry.v1.McpServerService.ListMcpServers:output_type -> countersign.registry.v1.ListMcpServersResponse
-	11, // 63: countersign.registry.v1.McpServerService.UpdateMcpServer:output_type -> countersign.registry.v1.UpdateMcpServerResponse
-	13, // 64: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:output_type -> countersign.registry.v1.DiscoverMcpCapabilitiesResponse
-	15, // 65: countersign.registry.v1.McpServerService.TestMcpServer:output_type -> countersign.registry.v1.TestMcpServerResponse
-	18, // 66: countersign.registry.v1.McpServerService.GetMcpCapabilities:output_type -> countersign.registry.v1.GetMcpCapabilitiesResponse
-	20, // 67: countersign.registry.v1.McpServerService.GetCapabilityReport:output_type -> countersign.registry.v1.GetCapabilityReportResponse
-	30, // 68: countersign.registry.v1.McpServerService.ActivateMcpServer:output_type -> countersign.registry.v1.ActivateMcpServerResponse
-	36, // 69: countersign.registry.v1.McpServerService.ApproveLaunch:output_type -> countersign.registry.v1.ApproveLaunchResponse
-	32, // 70: countersign.registry.v1.McpServerService.RejectMcpServer:output_type -> countersign.registry.v1.RejectMcpServerResponse
-	34, // 71: countersign.registry.v1.McpServerService.RequestReview:output_type -> countersign.registry.v1.RequestReviewResponse
-	38, // 72: countersign.registry.v1.McpServerService.QuarantineMcpServer:output_type -> countersign.registry.v1.QuarantineMcpServerResponse
-	40, // 73: countersign.registry.v1.McpServerService.RetireMcpServer:output_type -> countersign.registry.v1.RetireMcpServerResponse
-	42, // 74: countersign.registry.v1.McpServerService.ListMcpServerRuns:output_type -> countersign.registry.v1.ListMcpServerRunsResponse
-	60, // [60:75] is the sub-list for method output_type
-	45, // [45:60] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	60, // 37: countersign.registry.v1.ActivateMcpServerRequest.exception_expire_time:type_name -> google.protobuf.Timestamp
+	51, // 38: countersign.registry.v1.ActivateMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	51, // 39: countersign.registry.v1.RejectMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	51, // 40: countersign.registry.v1.RequestReviewResponse.server:type_name -> countersign.registry.v1.McpServer
+	51, // 41: countersign.registry.v1.ApproveLaunchResponse.server:type_name -> countersign.registry.v1.McpServer
+	51, // 42: countersign.registry.v1.QuarantineMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	51, // 43: countersign.registry.v1.RetireMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	54, // 44: countersign.registry.v1.ListMcpServerRunsResponse.runs:type_name -> countersign.registry.v1.Run
+	60, // 45: countersign.registry.v1.Decision.decide_time:type_name -> google.protobuf.Timestamp
+	26, // 46: countersign.registry.v1.Decision.tool_lines:type_name -> countersign.registry.v1.ToolLine
+	27, // 47: countersign.registry.v1.Decision.resource_lines:type_name -> countersign.registry.v1.ResourceLine
+	28, // 48: countersign.registry.v1.Decision.prompt_lines:type_name -> countersign.registry.v1.PromptLine
+	44, // 49: countersign.registry.v1.ListDecisionsResponse.decisions:type_name -> countersign.registry.v1.Decision
+	3,  // 50: countersign.registry.v1.McpServerService.RegisterMcpServer:input_type -> countersign.registry.v1.RegisterMcpServerRequest
+	5,  // 51: countersign.registry.v1.McpServerService.GetMcpServer:input_type -> countersign.registry.v1.GetMcpServerRequest
+	7,  // 52: countersign.registry.v1.McpServerService.ListMcpServers:input_type -> countersign.registry.v1.ListMcpServersRequest
+	9,  // 53: countersign.registry.v1.McpServerService.UpdateMcpServer:input_type -> countersign.registry.v1.UpdateMcpServerRequest
+	12, // 54: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:input_type -> countersign.registry.v1.DiscoverMcpCapabilitiesRequest
+	14, // 55: countersign.registry.v1.McpServerService.TestMcpServer:input_type -> countersign.registry.v1.TestMcpServerRequest
+	17, // 56: countersign.registry.v1.McpServerService.GetMcpCapabilities:input_type -> countersign.registry.v1.GetMcpCapabilitiesRequest
+	19, // 57: countersign.registry.v1.McpServerService.GetCapabilityReport:input_type -> countersign.registry.v1.GetCapabilityReportRequest
+	62, // 58: countersign.registry.v1.McpServerService.GetReview:input_type -> countersign.registry.v1.GetReviewRequest
+	63, // 59: countersign.registry.v1.McpServerService.GetDiff:input_type -> countersign.registry.v1.GetDiffRequest
+	64, // 60: countersign.registry.v1.McpServerService.ListSnapshots:input_type -> countersign.registry.v1.ListSnapshotsRequest
+	43, // 61: countersign.registry.v1.McpServerService.ListDecisions:input_type -> countersign.registry.v1.ListDecisionsRequest
+	29, // 62: countersign.registry.v1.McpServerService.ActivateMcpServer:input_type -> countersign.registry.v1.ActivateMcpServerRequest
+	35, // 63: countersign.registry.v1.McpServerService.ApproveLaunch:input_type -> countersign.registry.v1.ApproveLaunchRequest
+	31, // 64: countersign.registry.v1.McpServerService.RejectMcpServer:input_type -> countersign.registry.v1.RejectMcpServerRequest
+	33, // 65: countersign.registry.v1.McpServerService.RequestReview:input_type -> countersign.registry.v1.RequestReviewRequest
+	37, // 66: countersign.registry.v1.McpServerService.QuarantineMcpServer:input_type -> countersign.registry.v1.QuarantineMcpServerRequest
+	39, // 67: countersign.registry.v1.McpServerService.RetireMcpServer:input_type -> countersign.registry.v1.RetireMcpServerRequest
+	41, // 68: countersign.registry.v1.McpServerService.ListMcpServerRuns:input_type -> countersign.registry.v1.ListMcpServerRunsRequest
+	4,  // 69: countersign.registry.v1.McpServerService.RegisterMcpServer:output_type -> countersign.registry.v1.RegisterMcpServerResponse
+	6,  // 70: countersign.registry.v1.McpServerService.GetMcpServer:output_type -> countersign.registry.v1.GetMcpServerResponse
+	8,  // 71: countersign.registry.v1.McpServerService.ListMcpServers:output_type -> countersign.registry.v1.ListMcpServersResponse
+	11, // 72: countersign.registry.v1.McpServerService.UpdateMcpServer:output_type -> countersign.registry.v1.UpdateMcpServerResponse
+	13, // 73: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:output_type -> countersign.registry.v1.DiscoverMcpCapabilitiesResponse
+	15, // 74: countersign.registry.v1.McpServerService.TestMcpServer:output_type -> countersign.registry.v1.TestMcpServerResponse
+	18, // 75: countersign.registry.v1.McpServerService.GetMcpCapabilities:output_type -> countersign.registry.v1.GetMcpCapabilitiesResponse
+	20, // 76: countersign.registry.v1.McpServerService.GetCapabilityReport:output_type -> countersign.registry.v1.GetCapabilityReportResponse
+	65, // 77: countersign.registry.v1.McpServerService.GetReview:output_type -> countersign.registry.v1.GetReviewResponse
+	66, // 78: countersign.registry.v1.McpServerService.GetDiff:output_type -> countersign.registry.v1.GetDiffResponse
+	67, // 79: countersign.registry.v1.McpServerService.ListSnapshots:output_type -> countersign.registry.v1.ListSnapshotsResponse
+	45, // 80: countersign.registry.v1.McpServerService.ListDecisions:output_type -> countersign.registry.v1.ListDecisionsResponse
+	30, // 81: countersign.registry.v1.McpServerService.ActivateMcpServer:output_type -> countersign.registry.v1.ActivateMcpServerResponse
+	36, // 82: countersign.registry.v1.McpServerService.ApproveLaunch:output_type -> countersign.registry.v1.ApproveLaunchResponse
+	32, // 83: countersign.registry.v1.McpServerService.RejectMcpServer:output_type -> countersign.registry.v1.RejectMcpServerResponse
+	34, // 84: countersign.registry.v1.McpServerService.RequestReview:output_type -> countersign.registry.v1.RequestReviewResponse
+	38, // 85: countersign.registry.v1.McpServerService.QuarantineMcpServer:output_type -> countersign.registry.v1.QuarantineMcpServerResponse
+	40, // 86: countersign.registry.v1.McpServerService.RetireMcpServer:output_type -> countersign.registry.v1.RetireMcpServerResponse
+	42, // 87: countersign.registry.v1.McpServerService.ListMcpServerRuns:output_type -> countersign.registry.v1.ListMcpServerRunsResponse
+	69, // [69:88] is the sub-list for method output_type
+	50, // [50:69] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_countersign_registry_v1_mcp_server_service_proto_init() }
@@ -3562,6 +3962,7 @@ func file_countersign_registry_v1_mcp_server_service_proto_init() {
 	if File_countersign_registry_v1_mcp_server_service_proto != nil {
 		return
 	}
+	file_countersign_registry_v1_review_proto_init()
 	file_countersign_registry_v1_types_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3569,7 +3970,7 @@ func file_countersign_registry_v1_mcp_server_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_countersign_registry_v1_mcp_server_service_proto_rawDesc), len(file_countersign_registry_v1_mcp_server_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   42,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -57,6 +57,18 @@ const (
 	// McpServerServiceGetCapabilityReportProcedure is the fully-qualified name of the
 	// McpServerService's GetCapabilityReport RPC.
 	McpServerServiceGetCapabilityReportProcedure = "/countersign.registry.v1.McpServerService/GetCapabilityReport"
+	// McpServerServiceGetReviewProcedure is the fully-qualified name of the McpServerService's
+	// GetReview RPC.
+	McpServerServiceGetReviewProcedure = "/countersign.registry.v1.McpServerService/GetReview"
+	// McpServerServiceGetDiffProcedure is the fully-qualified name of the McpServerService's GetDiff
+	// RPC.
+	McpServerServiceGetDiffProcedure = "/countersign.registry.v1.McpServerService/GetDiff"
+	// McpServerServiceListSnapshotsProcedure is the fully-qualified name of the McpServerService's
+	// ListSnapshots RPC.
+	McpServerServiceListSnapshotsProcedure = "/countersign.registry.v1.McpServerService/ListSnapshots"
+	// McpServerServiceListDecisionsProcedure is the fully-qualified name of the McpServerService's
+	// ListDecisions RPC.
+	McpServerServiceListDecisionsProcedure = "/countersign.registry.v1.McpServerService/ListDecisions"
 	// McpServerServiceActivateMcpServerProcedure is the fully-qualified name of the McpServerService's
 	// ActivateMcpServer RPC.
 	McpServerServiceActivateMcpServerProcedure = "/countersign.registry.v1.McpServerService/ActivateMcpServer"
@@ -102,6 +114,18 @@ type McpServerServiceClient interface {
 	// What a server can do by the capability table and by the last look at it,
 	// and what keeps it from doing the rest. Tools resolve by the same value.
 	GetCapabilityReport(context.Context, *v1.GetCapabilityReportRequest) (*v1.GetCapabilityReportResponse, error)
+	// What there is to sign about a server as it is now: what changed since the
+	// last approval, or all of it, item by item, with what is known besides. Paged
+	// over the items; everything else is on each page.
+	GetReview(context.Context, *v1.GetReviewRequest) (*v1.GetReviewResponse, error)
+	// How two snapshots differ. Two digests are the address of a diff, which never
+	// says anything else.
+	GetDiff(context.Context, *v1.GetDiffRequest) (*v1.GetDiffResponse, error)
+	// Lists what a server was at, the newest first.
+	ListSnapshots(context.Context, *v1.ListSnapshotsRequest) (*v1.ListSnapshotsResponse, error)
+	// Lists everything that was ever decided about a server, refused decisions
+	// too, the newest first.
+	ListDecisions(context.Context, *v1.ListDecisionsRequest) (*v1.ListDecisionsResponse, error)
 	// Approves exactly what the lines name, and activates a verified server.
 	ActivateMcpServer(context.Context, *v1.ActivateMcpServerRequest) (*v1.ActivateMcpServerResponse, error)
 	// Lets the command of a server of transport stdio be started, exactly as it
@@ -185,6 +209,34 @@ func NewMcpServerServiceClient(httpClient connect.HTTPClient, baseURL string, op
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		getReview: connect.NewClient[v1.GetReviewRequest, v1.GetReviewResponse](
+			httpClient,
+			baseURL+McpServerServiceGetReviewProcedure,
+			connect.WithSchema(mcpServerServiceMethods.ByName("GetReview")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		getDiff: connect.NewClient[v1.GetDiffRequest, v1.GetDiffResponse](
+			httpClient,
+			baseURL+McpServerServiceGetDiffProcedure,
+			connect.WithSchema(mcpServerServiceMethods.ByName("GetDiff")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listSnapshots: connect.NewClient[v1.ListSnapshotsRequest, v1.ListSnapshotsResponse](
+			httpClient,
+			baseURL+McpServerServiceListSnapshotsProcedure,
+			connect.WithSchema(mcpServerServiceMethods.ByName("ListSnapshots")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listDecisions: connect.NewClient[v1.ListDecisionsRequest, v1.ListDecisionsResponse](
+			httpClient,
+			baseURL+McpServerServiceListDecisionsProcedure,
+			connect.WithSchema(mcpServerServiceMethods.ByName("ListDecisions")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		activateMcpServer: connect.NewClient[v1.ActivateMcpServerRequest, v1.ActivateMcpServerResponse](
 			httpClient,
 			baseURL+McpServerServiceActivateMcpServerProcedure,
@@ -241,6 +293,10 @@ type mcpServerServiceClient struct {
 	testMcpServer           *connect.Client[v1.TestMcpServerRequest, v1.TestMcpServerResponse]
 	getMcpCapabilities      *connect.Client[v1.GetMcpCapabilitiesRequest, v1.GetMcpCapabilitiesResponse]
 	getCapabilityReport     *connect.Client[v1.GetCapabilityReportRequest, v1.GetCapabilityReportResponse]
+	getReview               *connect.Client[v1.GetReviewRequest, v1.GetReviewResponse]
+	getDiff                 *connect.Client[v1.GetDiffRequest, v1.GetDiffResponse]
+	listSnapshots           *connect.Client[v1.ListSnapshotsRequest, v1.ListSnapshotsResponse]
+	listDecisions           *connect.Client[v1.ListDecisionsRequest, v1.ListDecisionsResponse]
 	activateMcpServer       *connect.Client[v1.ActivateMcpServerRequest, v1.ActivateMcpServerResponse]
 	approveLaunch           *connect.Client[v1.ApproveLaunchRequest, v1.ApproveLaunchResponse]
 	rejectMcpServer         *connect.Client[v1.RejectMcpServerRequest, v1.RejectMcpServerResponse]
@@ -316,6 +372,42 @@ func (c *mcpServerServiceClient) GetMcpCapabilities(ctx context.Context, req *v1
 // GetCapabilityReport calls countersign.registry.v1.McpServerService.GetCapabilityReport.
 func (c *mcpServerServiceClient) GetCapabilityReport(ctx context.Context, req *v1.GetCapabilityReportRequest) (*v1.GetCapabilityReportResponse, error) {
 	response, err := c.getCapabilityReport.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetReview calls countersign.registry.v1.McpServerService.GetReview.
+func (c *mcpServerServiceClient) GetReview(ctx context.Context, req *v1.GetReviewRequest) (*v1.GetReviewResponse, error) {
+	response, err := c.getReview.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetDiff calls countersign.registry.v1.McpServerService.GetDiff.
+func (c *mcpServerServiceClient) GetDiff(ctx context.Context, req *v1.GetDiffRequest) (*v1.GetDiffResponse, error) {
+	response, err := c.getDiff.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListSnapshots calls countersign.registry.v1.McpServerService.ListSnapshots.
+func (c *mcpServerServiceClient) ListSnapshots(ctx context.Context, req *v1.ListSnapshotsRequest) (*v1.ListSnapshotsResponse, error) {
+	response, err := c.listSnapshots.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListDecisions calls countersign.registry.v1.McpServerService.ListDecisions.
+func (c *mcpServerServiceClient) ListDecisions(ctx context.Context, req *v1.ListDecisionsRequest) (*v1.ListDecisionsResponse, error) {
+	response, err := c.listDecisions.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -408,6 +500,18 @@ type McpServerServiceHandler interface {
 	// What a server can do by the capability table and by the last look at it,
 	// and what keeps it from doing the rest. Tools resolve by the same value.
 	GetCapabilityReport(context.Context, *v1.GetCapabilityReportRequest) (*v1.GetCapabilityReportResponse, error)
+	// What there is to sign about a server as it is now: what changed since the
+	// last approval, or all of it, item by item, with what is known besides. Paged
+	// over the items; everything else is on each page.
+	GetReview(context.Context, *v1.GetReviewRequest) (*v1.GetReviewResponse, error)
+	// How two snapshots differ. Two digests are the address of a diff, which never
+	// says anything else.
+	GetDiff(context.Context, *v1.GetDiffRequest) (*v1.GetDiffResponse, error)
+	// Lists what a server was at, the newest first.
+	ListSnapshots(context.Context, *v1.ListSnapshotsRequest) (*v1.ListSnapshotsResponse, error)
+	// Lists everything that was ever decided about a server, refused decisions
+	// too, the newest first.
+	ListDecisions(context.Context, *v1.ListDecisionsRequest) (*v1.ListDecisionsResponse, error)
 	// Approves exactly what the lines name, and activates a verified server.
 	ActivateMcpServer(context.Context, *v1.ActivateMcpServerRequest) (*v1.ActivateMcpServerResponse, error)
 	// Lets the command of a server of transport stdio be started, exactly as it
@@ -487,6 +591,34 @@ func NewMcpServerServiceHandler(svc McpServerServiceHandler, opts ...connect.Han
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	mcpServerServiceGetReviewHandler := connect.NewUnaryHandlerSimple(
+		McpServerServiceGetReviewProcedure,
+		svc.GetReview,
+		connect.WithSchema(mcpServerServiceMethods.ByName("GetReview")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	mcpServerServiceGetDiffHandler := connect.NewUnaryHandlerSimple(
+		McpServerServiceGetDiffProcedure,
+		svc.GetDiff,
+		connect.WithSchema(mcpServerServiceMethods.ByName("GetDiff")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	mcpServerServiceListSnapshotsHandler := connect.NewUnaryHandlerSimple(
+		McpServerServiceListSnapshotsProcedure,
+		svc.ListSnapshots,
+		connect.WithSchema(mcpServerServiceMethods.ByName("ListSnapshots")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	mcpServerServiceListDecisionsHandler := connect.NewUnaryHandlerSimple(
+		McpServerServiceListDecisionsProcedure,
+		svc.ListDecisions,
+		connect.WithSchema(mcpServerServiceMethods.ByName("ListDecisions")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	mcpServerServiceActivateMcpServerHandler := connect.NewUnaryHandlerSimple(
 		McpServerServiceActivateMcpServerProcedure,
 		svc.ActivateMcpServer,
@@ -548,6 +680,14 @@ func NewMcpServerServiceHandler(svc McpServerServiceHandler, opts ...connect.Han
 			mcpServerServiceGetMcpCapabilitiesHandler.ServeHTTP(w, r)
 		case McpServerServiceGetCapabilityReportProcedure:
 			mcpServerServiceGetCapabilityReportHandler.ServeHTTP(w, r)
+		case McpServerServiceGetReviewProcedure:
+			mcpServerServiceGetReviewHandler.ServeHTTP(w, r)
+		case McpServerServiceGetDiffProcedure:
+			mcpServerServiceGetDiffHandler.ServeHTTP(w, r)
+		case McpServerServiceListSnapshotsProcedure:
+			mcpServerServiceListSnapshotsHandler.ServeHTTP(w, r)
+		case McpServerServiceListDecisionsProcedure:
+			mcpServerServiceListDecisionsHandler.ServeHTTP(w, r)
 		case McpServerServiceActivateMcpServerProcedure:
 			mcpServerServiceActivateMcpServerHandler.ServeHTTP(w, r)
 		case McpServerServiceApproveLaunchProcedure:
@@ -601,6 +741,22 @@ func (UnimplementedMcpServerServiceHandler) GetMcpCapabilities(context.Context, 
 
 func (UnimplementedMcpServerServiceHandler) GetCapabilityReport(context.Context, *v1.GetCapabilityReportRequest) (*v1.GetCapabilityReportResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.McpServerService.GetCapabilityReport is not implemented"))
+}
+
+func (UnimplementedMcpServerServiceHandler) GetReview(context.Context, *v1.GetReviewRequest) (*v1.GetReviewResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.McpServerService.GetReview is not implemented"))
+}
+
+func (UnimplementedMcpServerServiceHandler) GetDiff(context.Context, *v1.GetDiffRequest) (*v1.GetDiffResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.McpServerService.GetDiff is not implemented"))
+}
+
+func (UnimplementedMcpServerServiceHandler) ListSnapshots(context.Context, *v1.ListSnapshotsRequest) (*v1.ListSnapshotsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.McpServerService.ListSnapshots is not implemented"))
+}
+
+func (UnimplementedMcpServerServiceHandler) ListDecisions(context.Context, *v1.ListDecisionsRequest) (*v1.ListDecisionsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.McpServerService.ListDecisions is not implemented"))
 }
 
 func (UnimplementedMcpServerServiceHandler) ActivateMcpServer(context.Context, *v1.ActivateMcpServerRequest) (*v1.ActivateMcpServerResponse, error) {
