@@ -36,6 +36,8 @@ type Activities struct {
 	// and nothing refers to; 0 keeps all for ever.
 	KeepSnapshots time.Duration
 	Log           *slog.Logger // one line per event of the domain
+
+	memo registry.Memo // of lists that were seen before
 }
 
 // beating heartbeats until the returned function is called, so that a dead

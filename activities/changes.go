@@ -214,12 +214,19 @@ func (a *Activities) BeginDiscovery(ctx context.Context, in BeginDiscoveryInput)
 // ApplyProbe brings a changed outcome to its server (R142, R145).
 func (a *Activities) ApplyProbe(ctx context.Context, in ApplyProbeInput) (ServerOutput, error) {
 	p := in.Probe
+	if p.Outcome == registry.OutcomeOK {
+		var err error
+		if p.Differing, err = a.DB.Tenant(p.TenantID).Differing(ctx, p.ServerID, p.Window); err != nil {
+			return ServerOutput{}, err
+		}
+	}
 	return a.apply(ctx, p.TenantID, "probed", db.Change{
 		ServerID: p.ServerID,
 		Operation: registry.Operation{
 			ID: "probe/" + p.Window.UTC().Format(time.RFC3339Nano), Name: "probe", Actor: registry.System("probe"), Origin: registry.OriginSystem,
 		},
-		Apply: func(r *registry.Record, _ time.Time) error { return r.Probed(p) },
+		Catalog: func(*registry.Server) bool { return len(p.Differing) > 0 },
+		Apply:   func(r *registry.Record, _ time.Time) error { return r.Probed(p) },
 	}, slog.String("outcome", string(p.Outcome)), slog.String("reason", string(p.Reason)))
 }
 

@@ -37,11 +37,8 @@ func (a *Activities) Discover(ctx context.Context, in DiscoverInput) (ServerOutp
 		return ServerOutput{}, err
 	}
 	failpoint.Hit("discovery.listed")
-	snapshot, err := registry.NewSnapshot(surface, a.Limits(), time.Now().UTC())
+	snapshot, err := a.snapshot(ctx, store, surface, view.SnapshotDigest)
 	if err != nil {
-		return ServerOutput{}, err
-	}
-	if err := store.SaveSnapshot(ctx, &snapshot); err != nil {
 		return ServerOutput{}, err
 	}
 	if err := store.RememberEra(ctx, in.ServerID, report.Era); err != nil {
@@ -52,10 +49,14 @@ func (a *Activities) Discover(ctx context.Context, in DiscoverInput) (ServerOutp
 	applied, err := store.Apply(ctx, db.Change{
 		ServerID:  in.ServerID,
 		Operation: operation("discovered", in.Number),
-		Catalog:   func(s *registry.Server) bool { return s.SnapshotDigest != snapshot.Digest },
+		Catalog:   func(s *registry.Server) bool { return s.SnapshotDigest != snapshot.Digest || s.Doubted },
 		Apply: func(r *registry.Record, now time.Time) error {
+			if !snapshot.decoded && r.Server.SnapshotDigest != snapshot.Digest {
+				// It was at this snapshot when it was asked, and is not any more.
+				return registry.Errorf(registry.ReasonBusy, "the server changed while it was looked at")
+			}
 			look.At = now
-			return r.Discovered(&snapshot, look)
+			return r.Discovered(&snapshot.Snapshot, look)
 		},
 	})
 	if err != nil {
@@ -68,6 +69,28 @@ func (a *Activities) Discover(ctx context.Context, in DiscoverInput) (ServerOutp
 	a.log(ctx, "discovered", &applied.Server, slog.Int("tools", len(surface.Tools)), slog.Int("new", counts.New),
 		slog.Int("changed", counts.Changed), slog.Int("unavailable", counts.Unavailable), slog.String("protocol", surface.ProtocolVersion))
 	return ServerOutput{applied.Server}, nil
+}
+
+// seen is a snapshot that is kept. One that is not decoded has no items: it is
+// the one that the server was at already.
+type seen struct {
+	registry.Snapshot
+
+	decoded bool
+}
+
+// snapshot makes the snapshot of a surface and keeps it. held is the one that
+// the server is at: the same bytes again are not decoded again.
+func (a *Activities) snapshot(ctx context.Context, store *db.Store, surface registry.Surface, held string) (seen, error) {
+	snapshot, decoded, err := a.memo.Snapshot(surface, a.Limits(), time.Now().UTC(), held)
+	switch {
+	case err != nil:
+	case decoded:
+		err = store.SaveSnapshot(ctx, &snapshot)
+	default:
+		err = store.SeeSnapshot(ctx, snapshot.Digest)
+	}
+	return seen{snapshot, decoded}, err
 }
 
 // FailDiscovery records that a discovery did not come about (R44).

@@ -122,13 +122,26 @@ func (a *Activities) probeOne(ctx context.Context, t db.ProbeTarget, window time
 		p.Duration, p.ProtocolVersion, p.ServerVersion, p.Era = result.Duration, result.ProtocolVersion, result.Version, result.Era
 	}
 	if err == nil {
-		p.ToolsDigest, err = registry.ToolsDigest(result.Tools, a.Limits())
+		p.ToolsDigest, err = a.memo.ToolsDigest(result.Tools, a.Limits())
+	}
+	if err == nil && p.ToolsDigest != t.Server.ToolsDigest {
+		p.Differing, err = a.differing(ctx, &t.Server, result.Tools)
 	}
 	if err != nil {
 		p.Outcome, p.Reason, p.Message = outcomeOf(err)
 	}
 	p.Since = p.Standing(t.LastProbe)
 	return p
+}
+
+// differing names the bound tools of a server that a list shows otherwise than
+// they were approved.
+func (a *Activities) differing(ctx context.Context, s *registry.Server, tools [][]byte) ([]string, error) {
+	bound, err := a.DB.Tenant(s.TenantID).Bound(ctx, s.ServerID)
+	if err != nil {
+		return nil, err
+	}
+	return registry.Differing(tools, bound, a.Limits())
 }
 
 func outcomeOf(err error) (registry.Outcome, registry.Reason, string) {

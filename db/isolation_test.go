@@ -30,6 +30,14 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 		}
 		definition := c.Tools[0].Definition
 		none := acme.registration("none").ServerID
+		window := time.Now().UTC().Truncate(time.Minute)
+		_, err = d.System().RecordProbes(ctx, []registry.Probe{{
+			TenantID: "acme", ServerID: s.ServerID, Window: window, Outcome: registry.OutcomeOK, TargetDigest: s.TargetDigest, At: window,
+			Differing: []string{"forecast"},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
 		assigned := acme.assign("agent", "weather.forecast", "")
 
 		type call struct {
@@ -122,6 +130,27 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 			"Connection": of(func(st *db.Store, id, _, _, _, _ string) (any, error) { return st.Connection(ctx, id, 1) }),
 			"Command": of(func(st *db.Store, _, _, _, _, _ string) (any, error) { // TestACommandIsKeptUnderItsTarget looks closer
 				return st.Command(ctx, "sha256:none")
+			}),
+			"Versions": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {
+				v, views, next, total, err := st.Versions(ctx, id, db.Page{})
+				return []any{v, views, next, total}, err
+			}),
+			"Review": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {
+				v, err := st.Review(ctx, id)
+				return v.Approvals, err
+			}),
+			"Snapshots": of(func(st *db.Store, _, _, _, digest, _ string) (any, error) {
+				a, b, err := st.Snapshots(ctx, digest, digest)
+				return []any{a, b}, err
+			}),
+			"DecisionPage": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {
+				v, views, next, total, err := st.DecisionPage(ctx, id, true, db.Page{})
+				return []any{v, views, next, total}, err
+			}),
+			"Bound":     of(func(st *db.Store, id, _, _, _, _ string) (any, error) { return st.Bound(ctx, id) }),
+			"Differing": of(func(st *db.Store, id, _, _, _, _ string) (any, error) { return st.Differing(ctx, id, window) }),
+			"SeeSnapshot": of(func(st *db.Store, _, _, _, digest, _ string) (any, error) {
+				return nil, st.SeeSnapshot(ctx, digest)
 			}),
 			"Decisions": of(func(st *db.Store, id, _, _, _, _ string) (any, error) { return st.Decisions(ctx, id) }),
 			"Audit": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {

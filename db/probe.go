@@ -2,6 +2,8 @@ package db
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -73,6 +75,7 @@ func (y *SystemStore) RecordProbes(ctx context.Context, probes []registry.Probe)
 		for i, p := range probes {
 			p.Window, p.At, p.Since = micro(p.Window), micro(p.At), micro(p.Since)
 			rows[i].Probe, ids[i], windows[i] = p, p.ServerID, p.Window
+			rows[i].Differing = append([]string{}, p.Differing...)
 			if p.Window.After(latest[p.ServerID].ProbeWindow) {
 				latest[p.ServerID] = probeStateRow{ServerID: p.ServerID, TenantID: p.TenantID, ProbeWindow: p.Window, Era: p.Era}
 			}
@@ -123,6 +126,35 @@ func (y *SystemStore) RecordedProbes(ctx context.Context, window time.Time, serv
 		return err
 	})
 	return out, err
+}
+
+// Bound gives the digests by which the tools of a server are bound.
+func (s *Store) Bound(ctx context.Context, serverID string) (map[string]registry.Digests, error) {
+	out := map[string]registry.Digests{}
+	err := s.read(ctx, "read bindings", func(ctx context.Context, q bun.IDB) error {
+		var rows []bindingRow
+		err := q.NewSelect().Model(&rows).Where("tenant_id = ? AND server_id = ? AND bound", s.tenant, serverID).Scan(ctx)
+		for _, row := range rows {
+			out[row.ToolName] = registry.Digests{Contract: row.SchemaHash, Text: row.Text, Behaviour: row.Behaviour}
+		}
+		return err
+	})
+	return out, err
+}
+
+// Differing gives the bound tools that the probe of a window saw otherwise than
+// they were approved.
+func (s *Store) Differing(ctx context.Context, serverID string, window time.Time) ([]string, error) {
+	var row probeRow
+	err := s.read(ctx, "read a probe", func(ctx context.Context, q bun.IDB) error {
+		err := q.NewSelect().Model(&row).Column("differing").
+			Where("tenant_id = ? AND server_id = ? AND probe_window = ?", s.tenant, serverID, micro(window)).Scan(ctx)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil // an outcome that came without a probe of ours
+		}
+		return err
+	})
+	return row.Differing, err
 }
 
 // RememberEra keeps how a server shakes hands.

@@ -17,7 +17,7 @@ import (
 // load reads what a change can touch: the connection always, the catalog when
 // it is asked for.
 func (t *tx) load(ctx context.Context, row *serverRow, c Change) (*registry.Record, error) {
-	r := &registry.Record{Server: row.Server}
+	r := &registry.Record{Server: row.Server, Version: t.version(ctx, row.ServerID)}
 	if row.ConnectionName != "" {
 		connection, err := connectionOf(ctx, t, t.tenant, row.ConnectionName, row.ConnectionVersion)
 		if err != nil {
@@ -141,8 +141,13 @@ func (t *tx) taken(ctx context.Context, r *registry.Record) (func(string) bool, 
 
 // save writes what the change marked.
 func (t *tx) save(ctx context.Context, row *serverRow, r *registry.Record, c registry.Changes, op registry.Operation) error {
-	before := row.Version
+	before, wasAt := row.Version, [2]string{row.SnapshotDigest, row.TargetDigest}
 	row.Server = r.Server
+	if row.SnapshotDigest != "" && wasAt != [2]string{row.SnapshotDigest, row.TargetDigest} {
+		if err := t.saveVersion(ctx, &row.Server); err != nil {
+			return err
+		}
+	}
 	if c.Connection != nil {
 		if _, err := t.NewInsert().Model(&connectionRow{Connection: *c.Connection}).Exec(ctx); err != nil {
 			return err

@@ -77,6 +77,7 @@ type (
 	probeRow struct {
 		bun.BaseModel `bun:"table:probes,alias:pr"`
 		registry.Probe
+		Differing []string `bun:"differing,type:text"`
 	}
 
 	probeStateRow struct {

@@ -105,11 +105,25 @@ func (s *Store) SaveSnapshot(ctx context.Context, snap *registry.Snapshot) error
 	})
 }
 
+// SeeSnapshot notes that a snapshot that is kept was seen again.
+func (s *Store) SeeSnapshot(ctx context.Context, digest string) error {
+	return s.write(ctx, "see a snapshot", func(ctx context.Context, t *tx) error {
+		if err := t.setNow(ctx); err != nil {
+			return err
+		}
+		return t.see(ctx, digest)
+	})
+}
+
+func (t *tx) see(ctx context.Context, digest string) error {
+	_, err := t.NewUpdate().TableExpr("snapshots").Set("seen_at = ?", t.now).
+		Where("tenant_id = ? AND digest = ? AND seen_at < ?", t.tenant, digest, t.now.Add(-seenWithin)).Exec(ctx)
+	return err
+}
+
 // seenAgain is what a snapshot that is there needs.
 func (t *tx) seenAgain(ctx context.Context, snap *registry.Snapshot) error {
-	_, err := t.NewUpdate().TableExpr("snapshots").Set("seen_at = ?", t.now).
-		Where("tenant_id = ? AND digest = ? AND seen_at < ?", t.tenant, snap.Digest, t.now.Add(-seenWithin)).Exec(ctx)
-	if err != nil {
+	if err := t.see(ctx, snap.Digest); err != nil {
 		return err
 	}
 	// The same tool can be sent in other bytes each time. The first ones stay.

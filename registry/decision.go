@@ -171,12 +171,7 @@ func (r *Record) current(digest string) error {
 	}
 	now := ReviewDigest(s.SnapshotDigest, s.TargetDigest)
 	if digest != now {
-		e := Errorf(ReasonSuperseded, "the decision is about %s, but the server is now at %s", short(digest), short(now)).
-			With("digest", now).WithNext("look at what changed and decide on digest %s", now)
-		if what := s.changedSince(digest); what != "" {
-			e.With("changed", what)
-		}
-		return e
+		return r.superseded(digest, now)
 	}
 	if s.Review.Status == ReviewPending && s.Review.Digest == digest {
 		return nil
@@ -190,24 +185,44 @@ func (r *Record) current(digest string) error {
 		WithNext("RequestReview opens one")
 }
 
-// changedSince says what of the pair behind a digest is another one now:
-// target, snapshot or both; nothing when the pair is no longer known.
-func (s *Server) changedSince(digest string) string {
+// superseded tells what became of the pair that a decision is about. The facts
+// from_digest and to_digest address the diff of what was looked at and of what
+// is there; from_digest is missing when the pair was never this server's.
+func (r *Record) superseded(digest, now string) *Error {
+	s := &r.Server
+	e := Errorf(ReasonSuperseded, "the decision is about %s, but the server is now at %s", short(digest), short(now)).
+		With("digest", now)
+	snapshot, target, known := r.pairOf(digest)
+	if !known {
+		return e.With("to_digest", s.SnapshotDigest).WithNext("look at the review and decide on digest %s", now)
+	}
+	changed := "snapshot and target"
+	switch {
+	case snapshot == s.SnapshotDigest:
+		changed = "target"
+	case target == s.TargetDigest:
+		changed = "snapshot"
+	}
+	return e.With("changed", changed).With("from_digest", snapshot).With("to_digest", s.SnapshotDigest).
+		WithNext("look at what changed from from_digest to to_digest, and decide on digest %s", now)
+}
+
+// pairOf finds the snapshot and the target behind the digest of a pair: one that
+// the server's row still names, or any other that the server was at.
+func (r *Record) pairOf(digest string) (snapshot, target string, known bool) {
+	s := &r.Server
 	for _, snapshot := range []string{s.SnapshotDigest, s.Review.Snapshot, s.ApprovedSnapshot} {
 		for _, target := range []string{s.TargetDigest, s.Review.Target, s.ApprovedTarget} {
-			if ReviewDigest(snapshot, target) != digest {
-				continue
+			if snapshot != "" && ReviewDigest(snapshot, target) == digest {
+				return snapshot, target, true
 			}
-			switch {
-			case snapshot == s.SnapshotDigest:
-				return "target"
-			case target == s.TargetDigest:
-				return "snapshot"
-			}
-			return "snapshot and target"
 		}
 	}
-	return ""
+	if r.Version == nil {
+		return "", "", false
+	}
+	v, known := r.Version(digest)
+	return v.Snapshot, v.Target, known
 }
 
 func short(digest string) string {

@@ -31,10 +31,12 @@ func (r *Record) Discovered(snap *Snapshot, look Look) error {
 	s.Causes = s.Causes.Without(CauseSuspectEmpty, CauseMalformedList, CauseCapabilityLoss)
 	quiet := snap.Digest == s.SnapshotDigest
 	r.seen(snap, look)
+	var doubted bool
 	if quiet {
 		s.Discovery.Counts = Counts{Unchanged: s.Discovery.Counts.Total, Total: s.Discovery.Counts.Total}
 		r.observe()
 		r.note("discovered, unchanged")
+		doubted = r.endDoubts()
 	} else {
 		s.SnapshotDigest, s.ToolsDigest = snap.Digest, snap.ToolsDigest()
 		s.Discovery.Counts = r.refresh(snap, look.At)
@@ -42,6 +44,7 @@ func (r *Record) Discovered(snap *Snapshot, look Look) error {
 		r.touch()
 		r.note(fmt.Sprintf("discovered: %d new, %d changed, %d unchanged, %d unavailable",
 			s.Discovery.Counts.New, s.Discovery.Counts.Changed, s.Discovery.Counts.Unchanged, s.Discovery.Counts.Unavailable))
+		doubted = r.endDoubts()
 		r.emit(EventCapabilitiesDiscovered, CapabilitiesDiscovered{
 			ServerID: s.ServerID, TenantID: s.TenantID, Tools: len(snap.Of(KindTool)), Resources: len(snap.Of(KindResource)),
 			Prompts: len(snap.Of(KindPrompt)), Unbound: r.unbound(snap),
@@ -58,7 +61,7 @@ func (r *Record) Discovered(snap *Snapshot, look Look) error {
 		s.Causes = s.Causes.With(CauseServerTextChanged)
 	}
 	switch {
-	case r.reviewNeeded(snap):
+	case doubted && s.Review.Status != ReviewPending, r.reviewNeeded(snap):
 		s.openReview(look.RequestedBy, look.At)
 		r.touch()
 	case s.Review.Status == ReviewPending && s.Review.Digest != ReviewDigest(s.SnapshotDigest, s.TargetDigest):

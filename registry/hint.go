@@ -3,7 +3,6 @@ package registry
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -185,10 +184,10 @@ func (h *hinter) text(s string) {
 	plain := legible(s)
 	for _, p := range [...]struct {
 		code     HintCode
-		patterns []*regexp.Regexp
+		patterns []pattern
 	}{{HintOrders, orders}, {HintSecrets, secretWords}} {
 		for _, re := range p.patterns {
-			if at := re.FindStringIndex(plain); at != nil {
+			if at := re.find(plain); at != nil {
 				h.addf(p.code, "“%s”", around(plain, at))
 				break
 			}

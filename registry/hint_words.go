@@ -1,15 +1,5 @@
 package registry
 
-import "regexp"
-
-func patterns(expressions ...string) []*regexp.Regexp {
-	out := make([]*regexp.Regexp, len(expressions))
-	for i, e := range expressions {
-		out[i] = regexp.MustCompile(e)
-	}
-	return out
-}
-
 // orders are ways in which a text speaks to the model instead of about the tool.
 // They are matched in [legible] text. Honest descriptions give orders too; that is
 // why this is a hint.

@@ -183,7 +183,7 @@ func (r *Record) retargeted(e Edit, set func(name string, to, field *string)) (C
 // the one before, and what was discovered was discovered there (C10).
 func (r *Record) retarget(connection Connection, command *Command, target string, op Operation, now time.Time) {
 	s := &r.Server
-	s.TargetDigest, s.SnapshotDigest, s.ToolsDigest, s.Suspect = target, "", "", ""
+	s.TargetDigest, s.SnapshotDigest, s.ToolsDigest, s.Suspect, s.Doubted = target, "", "", "", false
 	if s.Transport == TransportStdio {
 		r.Command, r.changes.Command = command, command
 		s.Launch = Launch{Status: LaunchPending}

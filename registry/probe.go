@@ -31,6 +31,7 @@ type Probe struct {
 	At              time.Time     `json:"at" bun:"probed_at"`
 	Era             string        `json:"-" bun:"-"`              // how it shook hands, to be remembered; empty when it did not
 	Since           time.Time     `json:"since" bun:"same_since"` // the first of an unbroken row with this outcome and reason
+	Differing       []string      `json:"-" bun:"-"`              // bound tools that it saw otherwise than approved
 }
 
 // Standing says since when the probe's outcome stands, given the probe before.
@@ -70,11 +71,11 @@ func (p Probe) Changes(s *Server) bool {
 }
 
 // WantsDiscovery says whether a good probe saw something that a discovery has
-// to look at (C1, R41): another list, or any list while a cause stands that
-// only a discovery clears.
+// to look at (C1, R41): another list, or any list while a cause or a doubt stands
+// that only a discovery clears.
 func (p Probe) WantsDiscovery(s *Server) bool {
 	return p.Outcome == OutcomeOK && s.State.Probed() && p.TargetDigest == s.TargetDigest &&
-		(p.ToolsDigest != s.ToolsDigest || s.Causes.NeedsDiscovery())
+		(p.ToolsDigest != s.ToolsDigest || s.Causes.NeedsDiscovery() || s.Doubted)
 }
 
 // Probed applies a probe's outcome: it may take callability away, and give back
@@ -92,6 +93,9 @@ func (r *Record) Probed(p Probe) error {
 		s.Causes = s.Causes.Without(CauseHandshake).With(CauseMalformedList)
 	case OutcomeOK:
 		s.Causes = s.Causes.Without(CauseHandshake)
+		if p.ToolsDigest != s.ToolsDigest {
+			r.doubt(p.Differing)
+		}
 	case OutcomeDependency, OutcomeDeferred:
 		return nil
 	}

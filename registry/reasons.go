@@ -27,6 +27,8 @@ const (
 	ReasonAlreadyDecided          Reason = "already_decided"
 	ReasonNothingToReview         Reason = "nothing_to_review"
 	ReasonNothingDiscovered       Reason = "nothing_discovered"
+	ReasonNothingApproved         Reason = "nothing_approved"
+	ReasonSnapshotNotFound        Reason = "snapshot_not_found"
 	ReasonUnknownTool             Reason = "unknown_tool"
 	ReasonUnknownResource         Reason = "unknown_resource"
 	ReasonUnknownPrompt           Reason = "unknown_prompt"
@@ -127,7 +129,8 @@ const (
 
 // What unbound a tool.
 const (
-	ReasonTargetChanged Reason = "target_changed"
+	ReasonTargetChanged     Reason = "target_changed"
+	ReasonInconsistentLists Reason = "inconsistent_lists"
 )
 
 // reasons says for each reason which code it travels under and what it means.
@@ -157,6 +160,8 @@ var reasons = map[Reason]struct {
 	ReasonAlreadyDecided:          {CodeAborted, "this digest was decided already"},
 	ReasonNothingToReview:         {CodePrecondition, "no approval is pending"},
 	ReasonNothingDiscovered:       {CodePrecondition, "the server was never discovered"},
+	ReasonNothingApproved:         {CodePrecondition, "nothing of the server was approved yet, so there is nothing to compare with"},
+	ReasonSnapshotNotFound:        {CodeNotFound, "the tenant has no snapshot of this digest, or keeps it no longer"},
 	ReasonUnknownTool:             {CodeInvalid, "the approval names a tool that the server does not offer"},
 	ReasonUnknownResource:         {CodeInvalid, "the approval names a resource that the server does not offer"},
 	ReasonUnknownPrompt:           {CodeInvalid, "the approval names a prompt that the server does not offer"},
@@ -244,7 +249,8 @@ var reasons = map[Reason]struct {
 	ReasonRemoteRef:            {CodePrecondition, "a schema of the tool refers to something outside of its definition, which is never fetched"},
 	ReasonInvalidHeaderMapping: {CodePrecondition, "the tool maps a parameter to an HTTP header in a way that the protocol forbids"},
 
-	ReasonTargetChanged: {CodePrecondition, "the server is reached elsewhere or as somebody else than approved"},
+	ReasonTargetChanged:     {CodePrecondition, "the server is reached elsewhere or as somebody else than approved"},
+	ReasonInconsistentLists: {CodePrecondition, "two looks at the server showed two definitions of the tool, without a change in between"},
 }
 
 // Code is the error code that the reason travels under.

@@ -25,6 +25,10 @@ type Record struct {
 	// of the tenant. nil means none does.
 	Taken func(toolID string) bool
 
+	// Version finds the version of the server by the digest of its pair. nil means
+	// that none is kept.
+	Version func(pair string) (Version, bool)
+
 	changes Changes
 	before  State
 }
@@ -106,7 +110,7 @@ func (r *Record) observe() { r.changes.Server = true }
 // unbind takes a binding away and says why.
 func (r *Record) unbind(name string, why Reason) {
 	if b := r.Bindings[name]; b != nil && b.Bound {
-		b.Bound, b.UnboundBy = false, why
+		b.Bound, b.UnboundBy, b.Doubted = false, why, false
 		r.changes.Bindings[name] = true
 	}
 }

@@ -59,6 +59,7 @@ type Server struct {
 
 	Causes   CauseSet `json:"causes" bun:"causes,type:text"` // why it is degraded
 	Suspect  string   `json:"suspect" bun:"suspect"`         // snapshot digest of a suspicious look that waits for a second one
+	Doubted  bool     `json:"doubted" bun:"doubted"`         // a probe saw bound tools otherwise, and no discovery looked since
 	Kinds    []string `json:"kinds" bun:"kinds,type:text"`   // advertised at the last accepted discovery
 	Reported Finding  `json:"reported" bun:"embed:server_"`  // what the server says of itself
 

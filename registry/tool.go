@@ -43,6 +43,7 @@ type ToolBinding struct {
 	Bound         bool   `json:"bound" bun:"bound"`
 	UnboundBy     Reason `json:"unboundBy" bun:"unbound_by"` // why it is no longer bound
 	DecisionID    string `json:"decisionId" bun:"decision_id"`
+	Doubted       bool   `json:"doubted" bun:"doubted"` // a probe saw the tool otherwise; the next discovery ends that
 }
 
 // Holds says whether what was approved is what is there now.
