@@ -10,6 +10,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
 	"google.golang.org/protobuf/proto"
 
 	"countersign/db"
@@ -104,7 +105,7 @@ func TestHistoriesOfAnEncryptedInstallationShowNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.is("plain", registry.StateActive)
-	if err := worker.EnsureSchedule(t.Context(), h.temporal, time.Hour); err != nil {
+	if err := worker.EnsureSchedule(t.Context(), h.temporal, h.codec, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	h.sweep(time.Now().UTC().Truncate(time.Minute))
@@ -160,6 +161,48 @@ func withoutAttributes(t *testing.T, event *historypb.HistoryEvent) []byte {
 		t.Fatal(err)
 	}
 	return raw
+}
+
+func TestTheScheduleFollowsTheKeysAndSaysWhoCannotRead(t *testing.T) {
+	t.Parallel()
+	engine := newEngine(t).Address()
+	with := func(c *workflows.Codec) client.Client {
+		t.Helper()
+		temporal, _, err := worker.Dial(worker.Address{HostPort: engine, Codec: c}, quiet())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(temporal.Close)
+		return temporal
+	}
+	none, one, both, two := codecOf(t), codecOf(t, "one"), codecOf(t, "two", "one"), codecOf(t, "two")
+	for _, step := range []struct {
+		writes *workflows.Codec
+		read   map[string]*workflows.Codec
+		cannot map[string]*workflows.Codec
+	}{
+		{nil, map[string]*workflows.Codec{"no keys": none, "the first": one}, nil},
+		{one, map[string]*workflows.Codec{"the first": one, "both": both}, map[string]*workflows.Codec{"no keys": none, "the second": two}},
+		{both, map[string]*workflows.Codec{"both": both, "the second": two}, map[string]*workflows.Codec{"no keys": none, "the first": one}},
+	} {
+		if err := worker.EnsureSchedule(t.Context(), with(step.writes), step.writes, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		for name, c := range step.read {
+			if err := worker.Readable(t.Context(), with(c), c); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for name, c := range step.cannot {
+			if err := worker.Readable(t.Context(), with(c), c); registry.ReasonOf(err) != registry.ReasonWorkflowKeyUnknown {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	// Who cannot read it does not replace it either.
+	if err := worker.EnsureSchedule(t.Context(), with(one), one, time.Minute); registry.ReasonOf(err) != registry.ReasonWorkflowKeyUnknown {
+		t.Errorf("%v", err)
+	}
 }
 
 func TestAWorkerWithoutTheKeyDoesNothingAndSaysSo(t *testing.T) {

@@ -307,7 +307,7 @@ func TestThereIsOneScheduleAndItSaysWhatIsConfigured(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "sqlite")
 	for _, interval := range []time.Duration{5 * time.Minute, 5 * time.Minute, time.Minute} {
-		if err := worker.EnsureSchedule(t.Context(), h.temporal, interval); err != nil {
+		if err := worker.EnsureSchedule(t.Context(), h.temporal, h.codec, interval); err != nil {
 			t.Fatal(err)
 		}
 		d, err := h.temporal.ScheduleClient().GetHandle(t.Context(), workflows.ScheduleProbe).Describe(t.Context())

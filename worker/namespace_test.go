@@ -24,7 +24,7 @@ func TestTheNamespaceIsMadeOnceAndUsableAtOnce(t *testing.T) {
 			t.Fatalf("added %v: %v", added, err)
 		}
 	}
-	if err := worker.EnsureSchedule(t.Context(), h.temporal, worker.DefaultProbeInterval); err != nil {
+	if err := worker.EnsureSchedule(t.Context(), h.temporal, h.codec, worker.DefaultProbeInterval); err != nil {
 		t.Fatal(err)
 	}
 }

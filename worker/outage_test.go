@@ -28,7 +28,7 @@ func TestAnOutageOfTheEngineIsNotMadeUpByAStorm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := worker.EnsureSchedule(t.Context(), c, interval); err != nil {
+		if err := worker.EnsureSchedule(t.Context(), c, nil, interval); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

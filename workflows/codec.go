@@ -128,6 +128,16 @@ func (c *Codec) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error
 	return out, nil
 }
 
+// Current says whether a payload is as this codec would make it now: encrypted
+// with its first key, or without keys not at all.
+func (c *Codec) Current(p *commonpb.Payload) bool {
+	encrypted := string(p.GetMetadata()[converter.MetadataEncoding]) == encryptedEncoding
+	if c == nil {
+		return !encrypted
+	}
+	return encrypted && string(p.GetMetadata()[metadataKeyID]) == c.first
+}
+
 // Handler serves /encode and /decode as Temporal's UI and command line tool ask
 // them. It knows no callers: whoever mounts it asks who they are.
 func (c *Codec) Handler() http.Handler {

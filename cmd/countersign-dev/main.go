@@ -76,6 +76,7 @@ func defaults() config.Config {
 	c.Outbound.AllowNetworks = loopback
 	c.AllowNoneAuthenticationExceptions = true
 	c.ShutdownDelay = 0
+	c.Limits = config.Limits{}
 	return c
 }
 
@@ -85,6 +86,9 @@ func run(ctx context.Context, o options, c *cobra.Command, out io.Writer) error 
 	conf, err := load()
 	if err != nil {
 		return err
+	}
+	if conf.TLS.Enabled() {
+		return errors.New("the development process serves loopback, without TLS: take tls out of the configuration")
 	}
 	if err := os.MkdirAll(o.dataDir, 0o700); err != nil {
 		return err
@@ -111,7 +115,7 @@ func run(ctx context.Context, o options, c *cobra.Command, out io.Writer) error 
 	defer demoListener.Close()
 
 	if conf.Database.URL == "" {
-		conf.Database.URL = "sqlite:" + filepath.Join(o.dataDir, "countersign.db")
+		conf.Database.URL = config.DSN("sqlite:" + filepath.Join(o.dataDir, "countersign.db"))
 	}
 	store, err := db.Open(ctx, conf.Database.Options(log))
 	if err != nil {
@@ -153,7 +157,11 @@ func run(ctx context.Context, o options, c *cobra.Command, out io.Writer) error 
 		}
 	}()
 	conf.Temporal.UIURL = temporal.UIURL()
-	engine, namespace, err := worker.Dial(worker.Address{HostPort: temporal.Address(), Namespace: "default"}, app.Quiet(log))
+	codec, err := app.Codec(ctx, conf)
+	if err != nil {
+		return err
+	}
+	engine, namespace, err := worker.Dial(worker.Address{HostPort: temporal.Address(), Namespace: "default", Codec: codec}, app.Quiet(log))
 	if err != nil {
 		return err
 	}
@@ -175,7 +183,7 @@ func run(ctx context.Context, o options, c *cobra.Command, out io.Writer) error 
 		})
 	}
 	return app.App{
-		Config: conf, Reload: load, DB: store, Temporal: engine, Namespace: namespace, Auth: authenticator,
+		Config: conf, Reload: load, DB: store, Temporal: engine, Namespace: namespace, Codec: codec, Auth: authenticator,
 		Listener: listener, InternalListener: internal, Worker: true, AcceptUnsigned: true, Fallback: pages, Ready: ready, Log: log,
 	}.Run(ctx)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"countersign/api"
@@ -88,20 +89,19 @@ func devIssuer(dataDir string, at net.Addr) (*issuer.Issuer, config.Issuer, erro
 	}, err
 }
 
-// tokenSet maps each role to its token, for each tenant.
+// tokenSet maps each role, with -2 for the other of a role, to the token, for
+// each tenant.
 type tokenSet map[string]map[string]string
 
-// devTokens makes a token for each role and tenant, and keeps them in a file.
+// devTokens makes a token for each of the people, and keeps them in a file.
 func devTokens(i *issuer.Issuer, path string) (tokenSet, error) {
 	set := tokenSet{firstTenant: {}, secondTenant: {}}
-	for tenant, tokens := range set {
-		for _, role := range registry.Roles() {
-			token, err := i.Token(devUser(tenant, role, ""), tokenLife)
-			if err != nil {
-				return nil, err
-			}
-			tokens[string(role)] = token
+	for _, who := range devUsers() {
+		token, err := i.Token(who, tokenLife)
+		if err != nil {
+			return nil, err
 		}
+		set[who.Tenant][strings.TrimPrefix(who.Subject, "dev-")] = token
 	}
 	return set, set.write(path)
 }

@@ -34,7 +34,7 @@ func newMigrateCommand() *cobra.Command {
 			if conf.Database.URL == "" {
 				return usagef("no database: give --database, or database.url in the configuration")
 			}
-			if path, ok := strings.CutPrefix(conf.Database.URL, "sqlite:"); ok && c.Name() != "up" {
+			if path, ok := strings.CutPrefix(string(conf.Database.URL), "sqlite:"); ok && c.Name() != "up" {
 				if _, err := os.Stat(path); err != nil {
 					return failf(registry.ReasonInvalidArgument, "there is no database %s", path).withNext("countersign migrate up makes one")
 				}

@@ -64,6 +64,7 @@ func serve(ctx context.Context, role, file string, flags map[string]any) error {
 		return usagef("%s", err.Error())
 	}
 	log := app.Logger(conf.Log)
+	log.LogAttrs(ctx, slog.LevelInfo, "configuration", slog.Any("config", conf))
 	a := app.App{Config: conf, Reload: load, Log: log, Worker: role != "api"}
 	switch role {
 	case "all", "api":
@@ -93,12 +94,17 @@ func serve(ctx context.Context, role, file string, flags map[string]any) error {
 			return err
 		}
 	}
-	if a.Temporal, a.Namespace, err = worker.Dial(temporalAddress(conf), app.Quiet(log)); err != nil {
+	if a.Codec, err = app.Codec(ctx, conf); err != nil {
+		return err
+	}
+	address := temporalAddress(conf)
+	address.Codec = a.Codec
+	if a.Temporal, a.Namespace, err = worker.Dial(address, app.Quiet(log)); err != nil {
 		return err
 	}
 	defer a.Temporal.Close()
 	a.Ready = func() {
-		log.LogAttrs(ctx, slog.LevelInfo, "ready", slog.String("role", role), slog.String("listen", conf.Listen))
+		log.LogAttrs(ctx, slog.LevelInfo, "ready", slog.String("role", role), slog.String("listen", conf.Listen), slog.Bool("tls", conf.TLS.Enabled()))
 	}
 	return a.Run(ctx)
 }

@@ -34,6 +34,7 @@ type App struct {
 	DB        *db.DB
 	Temporal  client.Client
 	Namespace string
+	Codec     *workflows.Codec   // of Temporal's data; nil: it is not encrypted
 	Auth      *api.Authenticator // for the api
 	Listener  net.Listener       // of the api; nil: no api
 	Worker    bool
@@ -57,6 +58,10 @@ func (a App) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	secure, err := secured(a.Config.TLS, a.Log)
+	if err != nil {
+		return err
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	drained := make(chan struct{})
 	if a.Listener == nil {
@@ -65,7 +70,7 @@ func (a App) Run(ctx context.Context) error {
 		// The listener takes connections already; they are answered from here on.
 		group.Go(func() error {
 			defer close(drained)
-			return a.serve(ctx)
+			return a.serve(ctx, secure)
 		})
 	}
 	group.Go(func() error {
@@ -92,7 +97,7 @@ func (a App) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-func (a App) serve(ctx context.Context) error {
+func (a App) serve(ctx context.Context, secure func(net.Listener) net.Listener) error {
 	engine := workflows.Client{Temporal: a.Temporal, Namespace: a.Namespace, UIURL: a.Config.Temporal.UIURL}
 	options := api.Options{
 		DB:           a.DB,
@@ -104,17 +109,25 @@ func (a App) serve(ctx context.Context) error {
 		Checks:       []api.Check{{Name: "temporal", Optional: true, Run: engine.Ping}},
 		DrainDelay:   a.Config.ShutdownDelay,
 		Fallback:     a.Fallback,
+		Limits:       limiter(a.Config.Limits),
+		Codec:        a.Codec.Handler(),
+		UIOrigin:     origin(a.Config.Temporal.UIURL),
 	}
 	if a.InternalListener == nil {
-		return listen(ctx, a.Listener, options)
+		return listen(ctx, secure(a.Listener), options)
 	}
 	internal := options
 	options.Side, internal.Side = api.SidePublic, api.SideInternal
 	internal.Hosts, internal.Fallback = a.hosts(a.InternalListener), nil
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return listen(ctx, a.Listener, options) })
-	group.Go(func() error { return listen(ctx, a.InternalListener, internal) })
+	group.Go(func() error { return listen(ctx, secure(a.Listener), options) })
+	group.Go(func() error { return listen(ctx, secure(a.InternalListener), internal) })
 	return group.Wait()
+}
+
+func limiter(l config.Limits) *api.Limiter {
+	of := func(r config.Rate) api.Rate { return api.Rate{PerSecond: r.RequestsPerSecond, Burst: r.Burst} }
+	return api.NewLimiter(api.Rates{Principal: of(l.Principal), Tenant: of(l.Tenant), Resolve: of(l.Resolve)})
 }
 
 func listen(ctx context.Context, listener net.Listener, o api.Options) error {
@@ -163,6 +176,9 @@ func (a App) work(ctx context.Context, settings *settings) (sdk.Worker, error) {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		// One that did not start cannot be started again.
 		w := worker.New(a.Temporal, acts, worker.Options{Deployment: a.Config.Worker.Deployment, Build: a.Config.Worker.Build})
+		if err := worker.Readable(ctx, a.Temporal, a.Codec); registry.ReasonOf(err) == registry.ReasonWorkflowKeyUnknown {
+			return nil, err
+		}
 		err := w.Start()
 		if err == nil {
 			return w, nil
@@ -183,7 +199,7 @@ func (a App) work(ctx context.Context, settings *settings) (sdk.Worker, error) {
 // Temporal is away just then is not the end.
 func (a App) schedule(ctx context.Context) {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		err := worker.EnsureSchedule(ctx, a.Temporal, a.Config.Probe.Interval)
+		err := worker.EnsureSchedule(ctx, a.Temporal, a.Codec, a.Config.Probe.Interval)
 		if err == nil || ctx.Err() != nil {
 			return
 		}

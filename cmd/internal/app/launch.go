@@ -3,19 +3,15 @@ package app
 import (
 	"context"
 	"log/slog"
-	"os"
 
 	"countersign/mcpclient"
 	"countersign/registry"
-	"countersign/secrets"
 )
 
 // launcher gives the MCP client the command of a target, with what its
 // references stand for: they are resolved for this one start (R27, R28).
 func (a App) launcher() func(context.Context, registry.Target) (mcpclient.Command, error) {
-	resolver := secrets.Resolver{Sources: map[string]secrets.Source{
-		secrets.SchemeEnv: secrets.Env(os.LookupEnv), secrets.SchemeFile: secrets.Files(a.Config.Secrets.FileRoot),
-	}}
+	resolver := references(a.Config)
 	return func(ctx context.Context, target registry.Target) (mcpclient.Command, error) {
 		k := target.Command
 		if k == nil {

@@ -17,8 +17,8 @@ import (
 )
 
 // settings are what follows the configuration when it is read again on SIGHUP
-// (R200): the bound of a handshake, the allow-list of commands and the
-// capability table.
+// (R200): the bound of a handshake, the allow-list of commands, the
+// capability table and the quotas.
 type settings struct {
 	db      *db.DB // goes by the capability table
 	current atomic.Pointer[setting]
@@ -39,6 +39,7 @@ func (s *settings) take(c config.Config) error {
 		return fmt.Errorf("capabilities.table: %w", err)
 	}
 	s.db.SetCapabilities(table)
+	s.db.SetQuotas(c.Quotas.Registry())
 	s.current.Store(&setting{time.Duration(c.HandshakeTimeoutSeconds) * time.Second, commands})
 	return nil
 }

@@ -33,7 +33,10 @@ type Config struct {
 	// InternalListen, when set, has McpRegistryService, and Listen no more.
 	InternalListen string `koanf:"internal_listen"`
 
+	TLS       TLS       `koanf:"tls"`
 	Hosts     []string  `koanf:"hosts"`
+	Limits    Limits    `koanf:"limits"`
+	Quotas    Quotas    `koanf:"quotas"`
 	Database  Database  `koanf:"database"`
 	Temporal  Temporal  `koanf:"temporal"`
 	Auth      Auth      `koanf:"auth"`
@@ -66,10 +69,10 @@ type Config struct {
 
 // Database says where the tables are.
 type Database struct {
-	URL string `koanf:"url"` // sqlite:PATH or postgres://…
+	URL DSN `koanf:"url"` // sqlite:PATH or postgres://…
 	// SystemURL and MigrateURL are logins of their own, on Postgres.
-	SystemURL  string `koanf:"system_url"`
-	MigrateURL string `koanf:"migrate_url"`
+	SystemURL  DSN `koanf:"system_url"`
+	MigrateURL DSN `koanf:"migrate_url"`
 	// AppRole and SystemRole are what transactions run as, on Postgres.
 	AppRole        string `koanf:"app_role"`
 	SystemRole     string `koanf:"system_role"`
@@ -83,6 +86,8 @@ type Temporal struct {
 	Address   string `koanf:"address"`
 	Namespace string `koanf:"namespace"`
 	UIURL     string `koanf:"ui_url"`
+	// CodecKeys encrypt workflow data: the first one does, all of them decrypt.
+	CodecKeys []CodecKey `koanf:"codec_keys"`
 }
 
 // Outbound says where we may go.
@@ -121,9 +126,15 @@ type Log struct {
 // Default is the configuration of a production process that was told nothing.
 func Default() Config {
 	return Config{
-		Listen:                  "127.0.0.1:8080",
-		Database:                Database{AppRole: db.DefaultAppRole, SystemRole: db.DefaultSystemRole},
-		Processes:               4,
+		Listen:    "127.0.0.1:8080",
+		Database:  Database{AppRole: db.DefaultAppRole, SystemRole: db.DefaultSystemRole},
+		Processes: 4,
+		Limits: Limits{
+			Principal: Rate{RequestsPerSecond: 200, Burst: 1000},
+			Tenant:    Rate{RequestsPerSecond: 1000, Burst: 4000},
+			Resolve:   Rate{RequestsPerSecond: 10000, Burst: 20000},
+		},
+		Quotas:                  Quotas{Servers: 10_000, Tools: 200_000, DefinitionBytes: 1 << 30},
 		Probe:                   Probe{Interval: 5 * time.Minute, Concurrency: 16},
 		Retention:               Retention{Snapshots: 90 * 24 * time.Hour},
 		Log:                     Log{Level: "info", Format: "json"},
@@ -135,7 +146,7 @@ func Default() Config {
 // Options say how the database is opened.
 func (d Database) Options(log *slog.Logger) db.Options {
 	return db.Options{
-		URL: d.URL, SystemURL: d.SystemURL, MigrateURL: d.MigrateURL, AppRole: d.AppRole, SystemRole: d.SystemRole, Logger: log,
+		URL: string(d.URL), SystemURL: string(d.SystemURL), MigrateURL: string(d.MigrateURL), AppRole: d.AppRole, SystemRole: d.SystemRole, Logger: log,
 	}
 }
 
@@ -219,6 +230,11 @@ func (c Config) validate() error {
 	}
 	if c.Processes < 1 || c.Processes > 256 {
 		return fmt.Errorf("processes must be 1 to 256, not %d", c.Processes)
+	}
+	for _, check := range []func() error{c.TLS.validate, c.Limits.validate, c.Quotas.validate, c.Temporal.validate} {
+		if err := check(); err != nil {
+			return err
+		}
 	}
 	if _, err := c.AllowList(); err != nil {
 		return err

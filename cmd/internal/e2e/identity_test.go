@@ -1,11 +1,13 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -13,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"countersign/mcptest"
+	pb "countersign/proto/countersign/registry/v1"
 	"countersign/registry"
 )
 
@@ -228,5 +232,40 @@ auth:
 	n.start(t, i, "api") // and is ready all the same
 	if status, answer := whoAmI(t, n.url(), admin); status != http.StatusServiceUnavailable || answer["reason"] != string(registry.ReasonDependency) {
 		t.Errorf("without keys while the issuer is away: %d %v", status, answer)
+	}
+}
+
+// B15: a caller's token is for us. Servers never see it, whatever it makes us
+// do with them.
+func TestACallersTokenGoesNowhere(t *testing.T) {
+	t.Parallel()
+	d := newDev(t)
+	d.start(t)
+	script := mcptest.Script{}
+	script.List("tools/list", mcptest.Items(mcptest.Tools(2)...))
+	behind := mcptest.Handler(script)
+	seen := &record{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		fmt.Fprintf(seen, "%s %s\n%v\n%s\n", r.Method, r.URL, r.Header, body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		behind.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	admin := d.admin()
+	bring(t, admin, "listening", server.URL+"/mcp", active)
+	if _, err := admin.servers.TestMcpServer(t.Context(), &pb.TestMcpServerRequest{ServerId: "listening"}); err != nil {
+		t.Error(err)
+	}
+	said := seen.String()
+	if !strings.Contains(said, "tools/list") {
+		t.Fatalf("the server saw only %s", said)
+	}
+	token := d.tokens[first][registry.RolePlatformAdmin]
+	if strings.Contains(said, "Authorization") || strings.Contains(said, token) || strings.Contains(said, token[len(token)-40:]) {
+		t.Errorf("the server saw %s", said)
 	}
 }

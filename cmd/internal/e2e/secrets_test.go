@@ -66,7 +66,7 @@ func TestSecretsStayOut(t *testing.T) {
 			secrets = append(secrets, token)
 		}
 	}
-	if len(secrets) != 3+2*len(registry.Roles()) {
+	if len(secrets) < 3+2*len(registry.Roles()) {
 		t.Errorf("there are only %d secrets", len(secrets))
 	}
 	for i, log := range d.wroteLog {

@@ -1,0 +1,46 @@
+package config
+
+import (
+	"fmt"
+
+	"countersign/registry"
+)
+
+// Limits bound how often a process is asked, on all of its listeners together.
+type Limits struct {
+	Principal Rate `koanf:"principal"` // of each caller
+	Tenant    Rate `koanf:"tenant"`    // of all callers of a tenant
+	Resolve   Rate `koanf:"resolve"`   // of McpRegistryService, of a tenant, instead of the two others
+}
+
+// Rate is a token bucket.
+type Rate struct {
+	RequestsPerSecond float64 `koanf:"requests_per_second"` // 0: no limit
+	Burst             int     `koanf:"burst"`               // at once
+}
+
+func (l Limits) validate() error {
+	for key, r := range map[string]Rate{"principal": l.Principal, "tenant": l.Tenant, "resolve": l.Resolve} {
+		if r.RequestsPerSecond < 0 || r.RequestsPerSecond > 0 && r.Burst < 1 {
+			return fmt.Errorf("limits.%s: requests_per_second must be 0 or more, and then burst at least 1", key)
+		}
+	}
+	return nil
+}
+
+// Quotas bound what a tenant may have; 0 is no bound. Reloaded on SIGHUP.
+type Quotas struct {
+	Servers         int64 `koanf:"servers"`
+	Tools           int64 `koanf:"tools"`
+	DefinitionBytes int64 `koanf:"definition_bytes"`
+}
+
+func (q Quotas) validate() error {
+	if min(q.Servers, q.Tools, q.DefinitionBytes) < 0 {
+		return fmt.Errorf("quotas must be 0 or more")
+	}
+	return nil
+}
+
+// Registry gives the quotas as the database takes them.
+func (q Quotas) Registry() registry.Quotas { return registry.Quotas(q) }
