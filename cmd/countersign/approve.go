@@ -60,7 +60,7 @@ now when nothing is said.`,
 				return err
 			}
 			if !c.quiet || !c.yes {
-				s := &sheet{}
+				s := &sheet{marks: true}
 				p.show(s)
 				if _, err := c.stderr.Write(s.bytes()); err != nil {
 					return err
@@ -110,22 +110,23 @@ func (w *wish) check() error {
 
 // propose reads what is under review and makes the request of it.
 func (c *cli) propose(ctx context.Context, a *api, name string, w *wish) (*proposal, error) {
-	ctx, cancel := c.within(ctx, callTimeout)
+	ctx, cancel := c.within(ctx, reviewTimeout)
 	defer cancel()
 	s, err := a.getServer(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	offers, err := a.servers.GetMcpCapabilities(ctx, &registryv1.GetMcpCapabilitiesRequest{
-		ServerId: s.GetServerId(), View: registryv1.CapabilityView_CAPABILITY_VIEW_FULL,
-	})
+	if w.digest == "" && s.GetReview().GetDigest() == "" {
+		return nil, nothingToReview(s.GetName())
+	}
+	review, err := readReview(ctx, a, s.GetServerId(), true)
 	if err != nil {
 		return nil, err
 	}
-	if s.GetReview().GetDigest() != offers.GetReview().GetDigest() {
+	if s.GetReview().GetDigest() != review.GetReview().GetDigest() {
 		return nil, failf(registry.ReasonSuperseded, "server %s changed while it was read", s.GetName()).withNext("try again")
 	}
-	return newProposal(s, offers, w, c.now())
+	return newProposal(s, review, w, c.now())
 }
 
 func (c *cli) showApproved(ctx context.Context, a *api, p *proposal, s server, wait waiting) error {

@@ -8,9 +8,17 @@ import (
 	"slices"
 )
 
+// defined is what has a definition: a tool, or an item of a review.
+type defined interface {
+	GetTitle() string
+	GetDescription() string
+	GetDefinitionJson() string
+	GetQuarantineReason() string
+}
+
 // writeDefinition writes all that a server says of a tool, whole: whoever
 // approves it must have seen every word that a model will read.
-func writeDefinition(s *sheet, indent string, t tool) {
+func writeDefinition(s *sheet, indent string, t defined) {
 	if title := t.GetTitle(); title != "" {
 		s.unseen(indent, title)
 		s.linef("%stitle (of the server): %s", indent, title)

@@ -13,6 +13,14 @@ import (
 // mostShown is how many changes of one tool the text lists; -o json has more.
 const mostShown = 25
 
+// width is how many characters of a value are shown; 0 shows all.
+type width int
+
+const (
+	brief width = 160
+	whole width = 0
+)
+
 // writeDiff writes a difference as Markdown that reads well without being
 // rendered. Text of strangers stands in code spans, where it cannot link, mention
 // or format.
@@ -36,7 +44,7 @@ func writeDiff(s *sheet, names [2]string, d registry.Diff) {
 		s.gap()
 		s.linef("### Server")
 		s.gap()
-		for _, line := range changeLines(d.Server) {
+		for _, line := range brief.changeLines(d.Server) {
 			s.linef("- %s", line)
 		}
 	}
@@ -154,7 +162,7 @@ func newEntry(item registry.ItemDiff, renamed []registry.Rename) *entry {
 			e.head += " (" + strings.Join(parts, ", ") + ")"
 		}
 	}
-	e.lines = changeLines(item.Changes)
+	e.lines = brief.changeLines(item.Changes)
 	if over := len(e.lines) - mostShown; over > 0 {
 		e.lines = append(e.lines[:mostShown], fmt.Sprintf("… and %d more; -o json lists them", over))
 	}
@@ -179,7 +187,7 @@ func emphasis(severity registry.Severity) string {
 
 // changeLines says the changes of one item. What is the same in many places is
 // said once, and texts of what is new or gone as a whole are not said again.
-func changeLines(changes []registry.Change) []string {
+func (w width) changeLines(changes []registry.Change) []string {
 	type group struct {
 		change registry.Change
 		places int
@@ -203,7 +211,7 @@ func changeLines(changes []registry.Change) []string {
 	}
 	lines := make([]string, len(groups))
 	for i, g := range groups {
-		lines[i] = changeLine(g.change)
+		lines[i] = w.changeLine(g.change)
 		switch {
 		case g.places == 2:
 			lines[i] += ", and the same once more"
@@ -230,7 +238,7 @@ func isText(kind registry.ChangeKind) bool {
 }
 
 // changeLine says one change: how bad, what, where, from what to what.
-func changeLine(change registry.Change) string {
+func (w width) changeLine(change registry.Change) string {
 	what := change.Kind.Means()
 	if change.Path != "" && change.Kind != registry.ChangeTextMoved {
 		what += ", " + codeSpan(change.Path)
@@ -245,7 +253,7 @@ func changeLine(change registry.Change) string {
 		}
 	}
 	line := emphasis(change.Severity) + ": " + what
-	before, after := spanPair(change.Before, change.After)
+	before, after := w.spanPair(change.Before, change.After)
 	switch {
 	case before != "" && after != "":
 		line += ": " + before + " → " + after
@@ -286,22 +294,23 @@ func recordedLine(list registry.ListDiff) string {
 	return "differing as well, and binding nobody: " + strings.Join(parts, ", ")
 }
 
-// spanWidth is how many characters of a value are shown.
-const spanWidth = 160
-
 // spanPair shows two values of a change, of long texts the part that differs.
-func spanPair(before, after json.RawMessage) (a, b string) {
+func (w width) spanPair(before, after json.RawMessage) (a, b string) {
 	a, b = unquoted(before), unquoted(after)
-	if n := commonPrefix(a, b) - spanWidth/4; n > 0 && max(utf8.RuneCountInString(a), utf8.RuneCountInString(b)) > spanWidth && a != "" && b != "" {
+	if n := commonPrefix(a, b) - int(w)/4; w > 0 && n > 0 && max(utf8.RuneCountInString(a), utf8.RuneCountInString(b)) > int(w) && a != "" && b != "" {
 		a, b = "…"+string([]rune(a)[n:]), "…"+string([]rune(b)[n:])
 	}
-	if a != "" {
-		a = codeSpan(cut(a, spanWidth))
+	return w.span(a), w.span(b)
+}
+
+func (w width) span(text string) string {
+	switch {
+	case text == "":
+		return ""
+	case w > 0:
+		text = cut(text, int(w))
 	}
-	if b != "" {
-		b = codeSpan(cut(b, spanWidth))
-	}
-	return a, b
+	return codeSpan(text)
 }
 
 // unquoted shows a text as it reads, and other values as JSON.
@@ -327,9 +336,8 @@ func commonPrefix(a, b string) int {
 }
 
 // codeSpan puts text of strangers into a code span of Markdown that it cannot
-// leave.
+// leave. The sheet that it is written on escapes it.
 func codeSpan(text string) string {
-	text = printable(text)
 	longest, run := 0, 0
 	for _, r := range text {
 		if run++; r != '`' {

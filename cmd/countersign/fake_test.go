@@ -386,7 +386,7 @@ func (f *fakeAPI) ActivateMcpServer(_ context.Context, r *registryv1.ActivateMcp
 	}
 	if r.GetDigest() != s.GetReview().GetDigest() {
 		return nil, refusal(connect.CodeAborted, registry.ReasonSuperseded, "look at what is under review now",
-			map[string]string{"digest": s.GetReview().GetDigest()}, "digest %s is no longer under review", r.GetDigest())
+			superseded(s), "digest %s is no longer under review", r.GetDigest())
 	}
 	f.turn(s, stateActive)
 	for _, line := range r.GetTools() {
@@ -401,13 +401,22 @@ func (f *fakeAPI) ActivateMcpServer(_ context.Context, r *registryv1.ActivateMcp
 	return &registryv1.ActivateMcpServerResponse{Server: s}, nil
 }
 
+// superseded are the facts about a decision on what is no more.
+func superseded(s *registryv1.McpServer) map[string]string {
+	facts := map[string]string{"digest": s.GetReview().GetDigest()}
+	if s.GetName() == "search" {
+		facts["from_digest"], facts["to_digest"] = digestOf("a"), digestOf("b")
+	}
+	return facts
+}
+
 func (f *fakeAPI) RejectMcpServer(_ context.Context, r *registryv1.RejectMcpServerRequest) (*registryv1.RejectMcpServerResponse, error) {
 	s, err := f.find(r.GetServerId())
 	if err != nil {
 		return nil, err
 	}
 	if r.GetDigest() != s.GetReview().GetDigest() {
-		return nil, refusal(connect.CodeAborted, registry.ReasonSuperseded, "", nil, "digest %s is no longer under review", r.GetDigest())
+		return nil, refusal(connect.CodeAborted, registry.ReasonSuperseded, "", superseded(s), "digest %s is no longer under review", r.GetDigest())
 	}
 	s.Review.Status = registryv1.ReviewStatus_REVIEW_STATUS_REJECTED
 	return &registryv1.RejectMcpServerResponse{Server: s}, nil

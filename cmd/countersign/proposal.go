@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	registryv1 "countersign/proto/countersign/registry/v1"
@@ -20,23 +21,20 @@ const exceptionDefault = 720 * time.Hour
 // proposal is an approval that somebody is about to give.
 type proposal struct {
 	server  server
-	offers  *registryv1.GetMcpCapabilitiesResponse
+	review  *registryv1.GetReviewResponse // all of it
 	request *registryv1.ActivateMcpServerRequest
-	tools   []tool // those of the request, in its order
-	skipped []tool // what --all left out
+	tools   []reviewItem // those of the request, in its order
+	skipped []reviewItem // what --all left out
 	period  time.Duration
 }
 
 // newProposal makes an approval of what the flags name among what is offered.
-func newProposal(s server, offers *registryv1.GetMcpCapabilitiesResponse, w *wish, now time.Time) (*proposal, error) {
+func newProposal(s server, review *registryv1.GetReviewResponse, w *wish, now time.Time) (*proposal, error) {
 	digest := w.digest
 	if digest == "" {
-		digest = offers.GetReview().GetDigest()
+		digest = review.GetReview().GetDigest()
 	}
-	if digest == "" {
-		return nil, nothingToReview(s.GetName())
-	}
-	p := &proposal{server: s, offers: offers, request: &registryv1.ActivateMcpServerRequest{
+	p := &proposal{server: s, review: review, request: &registryv1.ActivateMcpServerRequest{
 		ServerId: s.GetServerId(), Digest: digest, Empty: w.empty, Comment: w.comment,
 	}}
 	if err := p.addTools(w); err != nil {
@@ -66,58 +64,78 @@ func (p *proposal) addTools(w *wish) error {
 		}
 		classes[name] = class
 	}
-	for _, t := range p.offers.GetTools() {
-		class, named := classes[t.GetName()]
+	for _, t := range p.review.GetTools() {
+		name := t.GetDiff().GetName()
+		class, named := classes[name]
 		switch {
-		case !named && !w.all:
+		case !offered(t), !named && !w.all:
 			continue
-		case !named && (t.GetQuarantineReason() != "" || !t.GetAvailable()):
+		case !named && t.GetQuarantineReason() != "":
 			p.skipped = append(p.skipped, t)
 			continue
 		case t.GetQuarantineReason() != "":
-			return failf(registry.ReasonToolQuarantined, "tool %q is in quarantine: %s", t.GetName(),
-				some(": ", t.GetQuarantineReason(), t.GetQuarantineDetail())).
+			return failf(registry.ReasonToolQuarantined, "tool %q is in quarantine: %s", name, some(": ", t.GetQuarantineReason(), t.GetQuarantineDetail())).
 				withNext("mend it at the server, then: countersign server discover %s", p.server.GetName())
 		}
 		if class == "" {
 			class = w.class
 		}
 		if class == "" {
-			return usagef("tool %q needs a side-effect class, %s: give --class CLASS or --tool %s=CLASS", t.GetName(), classWords(), t.GetName())
+			return usagef("tool %q needs a side-effect class, %s: give --class CLASS or --tool %s=CLASS%s", name, classWords(), name, suggestionOf(t))
 		}
-		value, err := parseWord[registryv1.SideEffectClass]("--tool "+t.GetName(), class)
+		value, err := parseWord[registryv1.SideEffectClass]("--tool "+name, class)
 		if err != nil {
 			return err
 		}
 		p.tools = append(p.tools, t)
-		p.request.Tools = append(p.request.Tools, &registryv1.ToolLine{Tool: t.GetName(), Class: value, Enable: !w.noEnable})
+		p.request.Tools = append(p.request.Tools, &registryv1.ToolLine{Tool: name, Class: value, Enable: !w.noEnable})
 	}
 	return nil
 }
 
+// suggestionOf says which class a tool seems to be of.
+func suggestionOf(t reviewItem) string {
+	s := t.GetSuggestion()
+	if s == nil {
+		return ""
+	}
+	return fmt.Sprintf("; %s seems to fit, because %s", word(s.GetClass()), s.GetReason())
+}
+
+// offeredTools are the tools that the server offers now.
+func (p *proposal) offeredTools() []reviewItem {
+	return slices.DeleteFunc(slices.Clone(p.review.GetTools()), func(t reviewItem) bool { return !offered(t) })
+}
+
 // namedTool finds the tool of NAME[=CLASS], where NAME may be its id as well.
 func (p *proposal) namedTool(text string) (name, class string, err error) {
+	tools := p.offeredTools()
 	find := func(name string) int {
-		return slices.IndexFunc(p.offers.GetTools(), func(t tool) bool { return t.GetName() == name || t.GetToolId() == name })
+		return slices.IndexFunc(tools, func(t reviewItem) bool { return t.GetDiff().GetName() == name || t.GetToolId() == name })
 	}
 	name, class, ok := cutOffered(text, func(name string) bool { return find(name) >= 0 })
 	if !ok {
-		return "", "", p.notOffered(registry.ReasonUnknownTool, "tool", text, tool.GetName, p.offers.GetTools())
+		return "", "", p.notOffered(registry.ReasonUnknownTool, "tool", text, tools)
 	}
 	if name != text && !isClass(class) {
 		return "", "", usagef("--tool %s: %q is no side-effect class; there is %s", text, class, classWords())
 	}
-	return p.offers.GetTools()[find(name)].GetName(), class, nil
+	return tools[find(name)].GetDiff().GetName(), class, nil
+}
+
+// offersItem says whether one of the items has the name and is offered.
+func offersItem(name string, items ...reviewItem) bool {
+	return slices.ContainsFunc(items, func(i reviewItem) bool { return offered(i) && i.GetDiff().GetName() == name })
 }
 
 func (p *proposal) addResources(w *wish) error {
 	for _, text := range w.resources {
 		find := func(uri string) bool {
-			return slices.ContainsFunc(p.offers.GetResources(), func(r *registryv1.Resource) bool { return r.GetUri() == uri })
+			return offersItem(uri, slices.Concat(p.review.GetResources(), p.review.GetTemplates())...)
 		}
 		uri, classification, ok := cutOffered(text, find)
 		if !ok {
-			return p.notOffered(registry.ReasonUnknownResource, "resource", text, nil, nil)
+			return p.notOffered(registry.ReasonUnknownResource, "resource", text, nil)
 		}
 		if uri != text && classification == "" {
 			return usagef("--resource %s: the classification behind the = is missing", text)
@@ -129,12 +147,10 @@ func (p *proposal) addResources(w *wish) error {
 
 func (p *proposal) addPrompts(w *wish) error {
 	for _, text := range w.prompts {
-		find := func(name string) bool {
-			return slices.ContainsFunc(p.offers.GetPrompts(), func(x *registryv1.Prompt) bool { return x.GetName() == name })
-		}
+		find := func(name string) bool { return offersItem(name, p.review.GetPrompts()...) }
 		name, target, ok := cutOffered(text, find)
 		if !ok {
-			return p.notOffered(registry.ReasonUnknownPrompt, "prompt", text, nil, nil)
+			return p.notOffered(registry.ReasonUnknownPrompt, "prompt", text, nil)
 		}
 		line := &registryv1.PromptLine{Prompt: name}
 		kind, id, found := strings.Cut(target, ":")
@@ -164,12 +180,12 @@ func cutOffered(text string, offered func(string) bool) (name, value string, ok 
 	return "", "", false
 }
 
-func (p *proposal) notOffered(reason registry.Reason, kind, text string, name func(tool) string, offered []tool) error {
+func (p *proposal) notOffered(reason registry.Reason, kind, text string, offered []reviewItem) error {
 	f := failf(reason, "server %s offers no %s %q", p.server.GetName(), kind, text)
 	if len(offered) > 0 && len(offered) <= 20 {
 		var names []string
 		for _, t := range offered {
-			names = append(names, name(t))
+			names = append(names, t.GetDiff().GetName())
 		}
 		f.Message += "; it offers " + strings.Join(names, ", ")
 	}
@@ -213,22 +229,25 @@ func parsePeriod(text string) (time.Duration, error) {
 func (p *proposal) show(t *sheet) {
 	s := p.server
 	t.linef("Approval of server %s (%s, %s):", s.GetName(), s.GetServerId(), word(s.GetState()))
-	t.field("  Target", some(", ", s.GetEndpointUrl(), s.GetCommandRef(), orNothing("connecting to ", s.GetDialAddress())))
+	writeTarget(t, "  ", p.review)
 	t.field("  Authentication", word(s.GetAuthentication()))
 	t.field("  Exception", p.exceptionLine())
-	t.field("  Asked by", some(", ", p.offers.GetReview().GetRequestedBy(), when(p.offers.GetReview().GetOpenTime())))
+	t.field("  Asked by", some(", ", p.review.GetReview().GetRequestedBy(), when(p.review.GetReview().GetOpenTime())))
 	t.field("  Digest", p.request.GetDigest())
-	if under := p.offers.GetReview().GetDigest(); under != p.request.GetDigest() {
+	if under := p.review.GetReview().GetDigest(); under != p.request.GetDigest() {
 		t.linef("  This is not the digest of what is shown here, which is %s.", under)
 	}
-	if text := p.offers.GetInstructions(); text != "" {
-		t.linef("  Instructions of the server (not to be trusted):")
-		t.block("    ", text)
-	}
+	writeInstructions(t, "  ", p.review)
 	for i, line := range p.request.GetTools() {
+		item := p.tools[i]
 		t.linef("")
-		t.linef("  Tool %s: class %s, %s, %s", line.GetTool(), word(line.GetClass()), enabling(line, p.tools[i]), history(p.tools[i]))
-		writeDefinition(t, "    ", p.tools[i])
+		t.linef("  Tool %s: class %s, %s, %s", line.GetTool(), word(line.GetClass()), enabling(line, item), standing(item))
+		if s := item.GetSuggestion(); s != nil && s.GetClass() == line.GetClass() {
+			item = proto.CloneOf(item)
+			item.Suggestion = nil // it says nothing that is not in the line
+		}
+		writeReviewItem(t, "    ", item)
+		writeDefinition(t, "    ", item)
 	}
 	p.showOthers(t)
 }
@@ -248,11 +267,7 @@ func (p *proposal) showOthers(t *sheet) {
 		t.linef("  Prompt %s: for %s", x.GetPrompt(), some(" ", orNothing("skill ", x.GetSkillId()), orNothing("step ", x.GetWorkflowStepRef())))
 	}
 	for _, skipped := range p.skipped {
-		why := "the server does not offer it now"
-		if skipped.GetQuarantineReason() != "" {
-			why = "in quarantine: " + some(": ", skipped.GetQuarantineReason(), skipped.GetQuarantineDetail())
-		}
-		t.linef("  Skipped: tool %s, %s", skipped.GetName(), why)
+		t.linef("  Skipped: tool %s, in quarantine: %s", skipped.GetDiff().GetName(), some(": ", skipped.GetQuarantineReason(), skipped.GetQuarantineDetail()))
 	}
 	left := func(kind string, offered, named int) string {
 		if offered == named {
@@ -261,9 +276,9 @@ func (p *proposal) showOthers(t *sheet) {
 		return fmt.Sprintf("%d %s", offered-named, kind)
 	}
 	others := some(", ",
-		left("tools", len(p.offers.GetTools()), len(p.request.GetTools())+len(p.skipped)),
-		left("resources", len(p.offers.GetResources()), len(p.request.GetResources())),
-		left("prompts", len(p.offers.GetPrompts()), len(p.request.GetPrompts())))
+		left("tools", len(p.offeredTools()), len(p.request.GetTools())+len(p.skipped)),
+		left("resources", countOffered(p.review.GetResources(), p.review.GetTemplates()), len(p.request.GetResources())),
+		left("prompts", countOffered(p.review.GetPrompts()), len(p.request.GetPrompts())))
 	t.gap()
 	if p.request.GetEmpty() {
 		t.linef("  Nothing is bound.")
@@ -308,7 +323,7 @@ func short(d time.Duration) string {
 }
 
 // enabling says what an approval does to the switch of a tool.
-func enabling(line *registryv1.ToolLine, t tool) string {
+func enabling(line *registryv1.ToolLine, t reviewItem) string {
 	switch {
 	case t.GetEnabled():
 		return "enabled"
@@ -318,16 +333,13 @@ func enabling(line *registryv1.ToolLine, t tool) string {
 	return "stays disabled"
 }
 
-// history says how a tool relates to what was approved before.
-func history(t tool) string {
-	changed := drift(t)
-	switch {
-	case t.GetApprovedDigests().GetContract() == "":
-		return "new"
-	case len(changed) > 0:
-		return "changed since it was approved: " + strings.Join(changed, ", ")
-	case t.GetBound():
-		return "as approved before"
+// countOffered counts the items that the server offers now.
+func countOffered(lists ...[]reviewItem) int {
+	n := 0
+	for _, item := range slices.Concat(lists...) {
+		if offered(item) {
+			n++
+		}
 	}
-	return "equal to what was approved, and no longer bound"
+	return n
 }

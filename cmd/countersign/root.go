@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"countersign/registry"
 )
 
 // rootCommand puts the program together. Commands of the client take the
@@ -79,6 +81,9 @@ func execute(ctx context.Context, c *cli, args []string) int {
 		name = about[0]
 	}
 	f.Next = inCommands(f.Next, name)
+	if from, to := f.Facts["from_digest"], f.Facts["to_digest"]; f.Reason == registry.ReasonSuperseded && from != "" && from != to {
+		f.Next = fmt.Sprintf("countersign server diff %s %s %s", name, from, to)
+	}
 	if f.Next == "" && f.Exit == exitUsage && f.Reason != "" {
 		f.Next = command.CommandPath() + " --help"
 	}

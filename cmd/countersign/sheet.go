@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"countersign/registry"
 )
 
 // sheet is text for people in the making. Whatever goes in is escaped, so text
@@ -15,14 +17,23 @@ import (
 type sheet struct {
 	b            bytes.Buffer
 	wide, colour bool
+	marks        bool // what cannot be seen is shown as ⟨U+200B⟩, not as an escape
 }
 
 func (s *sheet) bytes() []byte { return s.b.Bytes() }
 
 // linef writes one line.
 func (s *sheet) linef(format string, args ...any) {
-	s.b.WriteString(strings.TrimRight(printable(fmt.Sprintf(format, args...)), " "))
+	s.b.WriteString(strings.TrimRight(s.escaped(fmt.Sprintf(format, args...)), " "))
 	s.b.WriteByte('\n')
+}
+
+// escaped makes text fit for a line.
+func (s *sheet) escaped(text string) string {
+	if s.marks {
+		text = registry.Visible(text)
+	}
+	return printable(text)
 }
 
 // gap writes an empty line.
@@ -31,7 +42,7 @@ func (s *sheet) gap() { s.b.WriteByte('\n') }
 // field writes a label and a value, or nothing when there is no value.
 func (s *sheet) field(label, value string) {
 	if value != "" {
-		fmt.Fprintf(&s.b, "%-18s %s\n", label+":", tint(s.colour, printable(value)))
+		fmt.Fprintf(&s.b, "%-18s %s\n", label+":", tint(s.colour, s.escaped(value)))
 	}
 }
 
@@ -46,7 +57,11 @@ func (s *sheet) block(indent, text string) {
 // unseen warns of text in which something cannot be seen where it is meant to
 // be read. Line ends and tabs are common and shown as escapes without it.
 func (s *sheet) unseen(indent, text string) {
-	if hides(text) {
+	switch {
+	case !hides(text):
+	case s.marks:
+		s.linef("%sWARNING: holds characters that cannot be seen, shown here by their numbers:", indent)
+	default:
 		s.linef("%sWARNING: holds characters that cannot be seen, shown here as escapes:", indent)
 	}
 }

@@ -32,12 +32,12 @@ func TestAnExceptionOfMoreThanAYearIsAskedAboutInWords(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.November, 1, 12, 0, 0, 0, time.UTC)
 	s := &registryv1.McpServer{Name: "x", Authentication: registryv1.McpAuthentication_MCP_AUTHENTICATION_NONE_EXCEPTION}
-	offers := &registryv1.GetMcpCapabilitiesResponse{Review: &registryv1.Review{Digest: "d"}}
+	review := &registryv1.GetReviewResponse{Review: &registryv1.Review{Digest: "d"}}
 	for expires, want := range map[string]string{
 		"366d": "Approve this?",
 		"400d": "This allows NO AUTHENTICATION for more than a year, until 2027-12-06T12:00:00Z. Approve this?",
 	} {
-		p, err := newProposal(s, offers, &wish{empty: true, expires: expires}, now)
+		p, err := newProposal(s, review, &wish{empty: true, expires: expires}, now)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -143,13 +143,13 @@ func TestPeriods(t *testing.T) {
 func TestAnExceptionThatRunsIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.November, 3, 0, 0, 0, 0, time.UTC)
-	offers := &registryv1.GetMcpCapabilitiesResponse{Review: &registryv1.Review{Digest: "d"}}
+	review := &registryv1.GetReviewResponse{Review: &registryv1.Review{Digest: "d"}}
 	approve := func(change func(*registryv1.McpServer), expires string) *registryv1.ActivateMcpServerRequest {
 		s := newServer("x", stateActive)
 		s.Authentication = registryv1.McpAuthentication_MCP_AUTHENTICATION_NONE_EXCEPTION
 		s.AuthenticationException = &registryv1.AuthenticationException{Reason: "r", ExpireTime: day(20)}
 		change(s)
-		p, err := newProposal(s, offers, &wish{empty: true, expires: expires}, now)
+		p, err := newProposal(s, review, &wish{empty: true, expires: expires}, now)
 		if err != nil {
 			t.Fatal(err)
 		}
