@@ -16,6 +16,9 @@ import (
 // its own.
 func (a *Activities) Register(ctx context.Context, in RegisterInput) (RegisterOutput, error) {
 	store := a.DB.Tenant(in.Registration.TenantID)
+	if err := a.policyExists(ctx, in.Registration.TenantID, in.Registration.GovernancePolicyRef); err != nil {
+		return RegisterOutput{}, err
+	}
 	if ref := in.Registration.CommandRef; ref != "" && in.Registration.Transport == registry.TransportStdio {
 		command, err := a.command(in.Registration.TenantID, ref)
 		if err != nil {
@@ -39,35 +42,84 @@ func (a *Activities) Register(ctx context.Context, in RegisterInput) (RegisterOu
 	}, nil
 }
 
-// Decide applies a decision of an authenticated person.
+// Decide applies a decision of an authenticated person. What the policy demands
+// of an approval, and who approved so far, is in the answer.
 func (a *Activities) Decide(ctx context.Context, in DecideInput) (ServerOutput, error) {
 	var descriptors []string
-	if in.Ruling.Approval != nil {
+	approves := in.Ruling.Verb == registry.VerbApprove && in.Ruling.Approval != nil
+	change := db.Change{
+		ServerID: in.ServerID, Operation: in.Operation,
+		Catalog: func(*registry.Server) bool { return in.Ruling.Verb == registry.VerbApprove },
+	}
+	if approves {
 		for _, line := range in.Ruling.Approval.Tools {
 			if line.DescriptorID != "" {
 				descriptors = append(descriptors, line.DescriptorID)
 			}
 		}
+		change.Descriptors = descriptors
+		change.Definitions = func(r *registry.Record) []string { return in.Ruling.Approval.Definitions(r.Snapshot) }
 	}
-	return a.apply(ctx, in.Tenant, "decided: "+in.Operation.Name, db.Change{
-		ServerID: in.ServerID, Operation: in.Operation, Descriptors: descriptors,
-		Catalog: func(*registry.Server) bool { return in.Ruling.Verb == registry.VerbApprove },
-		Apply: func(r *registry.Record, now time.Time) error {
-			return r.Decide(in.Ruling, in.Operation, now)
-		},
-	})
+	var evidence *registry.Evidence
+	change.Apply = func(r *registry.Record, now time.Time) error {
+		a.govern(ctx, r)
+		err := r.Decide(in.Ruling, in.Operation, now)
+		evidence = r.Evidence()
+		return err
+	}
+	out, err := a.apply(ctx, in.Tenant, "decided: "+in.Operation.Name, change)
+	if err != nil || !approves {
+		return out, err
+	}
+	if evidence == nil { // a repeat is told what the first one was
+		d, err := a.DB.Tenant(in.Tenant).Decision(ctx, in.ServerID, in.Ruling.Decision(&out.Server, in.Operation, time.Time{}).DecisionID)
+		if err != nil {
+			return ServerOutput{}, err
+		}
+		if d != nil {
+			evidence = d.Evidence
+		}
+	}
+	out.Evidence = evidence
+	return out, nil
 }
 
-// DecideBySignal applies a decision that came as a signal without a decision
-// token, where the installation accepts such; everywhere else it is recorded as
-// refused (R186).
+// DecideBySignal applies a decision that came as a signal: with a decision token
+// in the name of whom the token was given to, once. Without one it counts only
+// where the installation accepts such; everywhere else it is recorded as refused
+// (R186).
 func (a *Activities) DecideBySignal(ctx context.Context, in DecideInput) (ServerOutput, error) {
-	if a.AcceptUnsigned {
+	switch {
+	case in.Token != "":
+		return a.decideByToken(ctx, in)
+	case a.AcceptUnsigned:
 		return a.Decide(ctx, in)
 	}
 	return a.RefuseDecision(ctx, RefuseInput{
 		Tenant: in.Tenant, ServerID: in.ServerID, Operation: in.Operation, Ruling: in.Ruling, Reason: registry.ReasonUnsignedSignal,
 	})
+}
+
+func (a *Activities) decideByToken(ctx context.Context, in DecideInput) (ServerOutput, error) {
+	token, err := a.DB.Tenant(in.Tenant).ClaimToken(ctx, in.Token, in.Operation.ID, func(k registry.DecisionToken) error {
+		return k.Covers(in.ServerID, in.Ruling)
+	})
+	in.Token = ""
+	in.Operation.Origin = registry.OriginSignal
+	if token.Subject != "" {
+		in.Operation.Actor = registry.Actor{Subject: token.Subject, Roles: token.Roles}
+	}
+	refusal, refused := registry.AsError(err)
+	switch {
+	case refused && !refusal.Code.Retryable():
+		return a.RefuseDecision(ctx, RefuseInput{
+			Tenant: in.Tenant, ServerID: in.ServerID, Operation: in.Operation, Ruling: in.Ruling, Reason: refusal.Reason,
+		})
+	case err != nil:
+		return ServerOutput{}, err
+	}
+	in.Operation.ID = token.TokenID
+	return a.Decide(ctx, in)
 }
 
 // RefuseDecision records a decision that does not count.
@@ -83,7 +135,7 @@ func (a *Activities) RefuseDecision(ctx context.Context, in RefuseInput) (Server
 		return ServerOutput{}, err
 	}
 	a.log(ctx, "refused: "+string(in.Ruling.Verb), &view.Server, slog.String("reason", string(in.Reason)), slog.String("by", in.Operation.Actor.Subject))
-	return ServerOutput{view.Server}, nil
+	return ServerOutput{Server: view.Server}, nil
 }
 
 // Edit applies an edit; another target unbinds (C10).
@@ -96,11 +148,15 @@ func (a *Activities) Edit(ctx context.Context, in EditInput) (ServerOutput, erro
 		}
 		in.Edit.Command = &command
 	}
-	return a.apply(ctx, in.Tenant, "edited", db.Change{
+	change := db.Change{
 		ServerID: in.ServerID, Operation: in.Operation,
-		Catalog: func(*registry.Server) bool { return in.Edit.Retargets() },
+		Catalog: func(*registry.Server) bool { return in.Edit.Retargets() || in.Edit.GovernancePolicyRef != nil },
 		Apply:   func(r *registry.Record, now time.Time) error { return r.Edit(in.Edit, in.Operation, now) },
-	})
+	}
+	if in.Edit.GovernancePolicyRef != nil {
+		change = a.governedBy(ctx, change, *in.Edit.GovernancePolicyRef)
+	}
+	return a.apply(ctx, in.Tenant, "edited", change)
 }
 
 // SetEnabled sets an administrator's switch (R62).
@@ -162,7 +218,10 @@ func (a *Activities) Retire(ctx context.Context, in RetireInput) (ServerOutput, 
 // decided; the database's clock is not asked.
 func (a *Activities) Expire(ctx context.Context, in ExpireInput) (ServerOutput, error) {
 	id := "expire/review/" + in.Digest
-	if !in.Exception.IsZero() {
+	switch {
+	case !in.Term.IsZero():
+		id = "expire/term/" + in.Term.UTC().Format(time.RFC3339Nano)
+	case !in.Exception.IsZero():
 		id = "expire/exception/" + in.Exception.UTC().Format(time.RFC3339Nano)
 	}
 	view, err := a.DB.Tenant(in.Tenant).Server(ctx, in.ServerID)
@@ -176,8 +235,12 @@ func (a *Activities) Expire(ctx context.Context, in ExpireInput) (ServerOutput, 
 	return a.apply(ctx, in.Tenant, "expired", db.Change{
 		ServerID:  in.ServerID,
 		Operation: registry.Operation{ID: id, Name: "expire", Actor: registry.System("expiry"), Origin: registry.OriginSystem},
+		Catalog:   func(*registry.Server) bool { return !in.Term.IsZero() },
 		Apply: func(r *registry.Record, now time.Time) error {
-			if in.Digest != "" {
+			switch {
+			case !in.Term.IsZero():
+				return r.PassTerms(in.Term, now)
+			case in.Digest != "":
 				return r.ExpireReview(in.Digest, now)
 			}
 			return r.ExpireException(in.Exception, now)
@@ -238,5 +301,5 @@ func (a *Activities) apply(ctx context.Context, tenant, what string, change db.C
 	if !applied.Replayed {
 		a.log(ctx, what, &applied.Server, append(attrs, slog.String("by", change.Operation.Actor.Subject))...)
 	}
-	return ServerOutput{applied.Server}, nil
+	return ServerOutput{Server: applied.Server}, nil
 }

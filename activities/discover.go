@@ -26,7 +26,7 @@ func (a *Activities) Discover(ctx context.Context, in DiscoverInput) (ServerOutp
 		return ServerOutput{}, err
 	}
 	if view.State == registry.StateRetired || view.TargetDigest != in.TargetDigest {
-		return ServerOutput{view.Server}, nil // nobody waits for this any more
+		return ServerOutput{Server: view.Server}, nil // nobody waits for this any more
 	}
 	target, err := a.target(&view.Server, view.Connection, view.Command)
 	if err != nil {
@@ -50,11 +50,14 @@ func (a *Activities) Discover(ctx context.Context, in DiscoverInput) (ServerOutp
 		ServerID:  in.ServerID,
 		Operation: operation("discovered", in.Number),
 		Catalog:   func(s *registry.Server) bool { return s.SnapshotDigest != snapshot.Digest || s.Doubted },
+		// How badly a bound tool drifted is read from its bytes, then and now.
+		Definitions: func(r *registry.Record) []string { return r.DriftedDefinitions(&snapshot.Snapshot) },
 		Apply: func(r *registry.Record, now time.Time) error {
 			if !snapshot.decoded && r.Server.SnapshotDigest != snapshot.Digest {
 				// It was at this snapshot when it was asked, and is not any more.
 				return registry.Errorf(registry.ReasonBusy, "the server changed while it was looked at")
 			}
+			a.govern(ctx, r)
 			look.At = now
 			return r.Discovered(&snapshot.Snapshot, look)
 		},
@@ -68,7 +71,7 @@ func (a *Activities) Discover(ctx context.Context, in DiscoverInput) (ServerOutp
 	}
 	a.log(ctx, "discovered", &applied.Server, slog.Int("tools", len(surface.Tools)), slog.Int("new", counts.New),
 		slog.Int("changed", counts.Changed), slog.Int("unavailable", counts.Unavailable), slog.String("protocol", surface.ProtocolVersion))
-	return ServerOutput{applied.Server}, nil
+	return ServerOutput{Server: applied.Server}, nil
 }
 
 // seen is a snapshot that is kept. One that is not decoded has no items: it is

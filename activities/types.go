@@ -31,11 +31,36 @@ type DecideInput struct {
 	ServerID  string             `json:"serverId"`
 	Operation registry.Operation `json:"operation"`
 	Ruling    registry.Ruling    `json:"ruling"`
+	Token     string             `json:"token,omitempty"` // of a signal: the decision token, for one use
 }
 
-// ServerOutput is the server after a change.
+// ServerOutput is the server after a change. Of an approval it has what the
+// policy demanded and what was approved so far, so that this is in the history.
 type ServerOutput struct {
-	Server registry.Server `json:"server"`
+	Server   registry.Server    `json:"server"`
+	Evidence *registry.Evidence `json:"evidence,omitempty"`
+}
+
+// ReevaluateInput asks whether what is bound is what the policy admits.
+type ReevaluateInput struct {
+	Tenant   string `json:"tenant"`
+	ServerID string `json:"serverId"`
+	Digest   string `json:"digest"` // of the bundle that was published
+}
+
+// PolicyUsersInput asks for servers that a bundle governs.
+type PolicyUsersInput struct {
+	Tenant  string `json:"tenant"`
+	Name    string `json:"name"`
+	Version int    `json:"version"`
+	After   string `json:"after"` // the last name of the page before
+	Limit   int    `json:"limit"`
+}
+
+// PolicyUsersOutput names them.
+type PolicyUsersOutput struct {
+	Names []string `json:"names"`
+	Next  string   `json:"next"` // empty at the end
 }
 
 // EditInput carries an edit.
@@ -125,6 +150,7 @@ type ExpireInput struct {
 	ServerID  string    `json:"serverId"`
 	Digest    string    `json:"digest,omitempty"`   // of the review that expires
 	Exception time.Time `json:"exception,omitzero"` // the expiry of the exception that ends
+	Term      time.Time `json:"term,omitzero"`      // the moment of an approval that has come
 }
 
 // RefuseInput records a decision that came as a signal nobody may act on.

@@ -65,6 +65,18 @@ var access = map[string]rule{
 	registryv1connect.ToolCatalogServiceDeleteToolAssignmentProcedure:    {scope: registry.ScopeAdmin, roles: maintainers},
 	registryv1connect.ToolCatalogServiceListToolAssignmentsProcedure:     {scope: registry.ScopeRead, roles: readers},
 
+	// A token is given to whoever may take the decision; the handler looks.
+	registryv1connect.ApprovalServiceMintDecisionTokenProcedure: {scope: registry.ScopeAdmin, roles: maintainers},
+	registryv1connect.ApprovalServiceRenewExceptionProcedure:    {scope: registry.ScopeAdmin, roles: []registry.Role{registry.RolePlatformAdmin}, decision: registry.VerbRenew},
+	registryv1connect.ApprovalServiceListExpiringProcedure:      {scope: registry.ScopeRead, roles: readers},
+
+	registryv1connect.PolicyServicePublishPolicyProcedure: {scope: registry.ScopeAdmin, roles: []registry.Role{registry.RolePlatformAdmin}},
+	registryv1connect.PolicyServiceGetPolicyProcedure:     {scope: registry.ScopeRead, roles: readers},
+	registryv1connect.PolicyServiceListPoliciesProcedure:  {scope: registry.ScopeRead, roles: readers},
+	registryv1connect.PolicyServiceCheckPolicyProcedure:   {scope: registry.ScopeRead, roles: readers},
+	registryv1connect.PolicyServiceTestPolicyProcedure:    {scope: registry.ScopeRead, roles: readers},
+	registryv1connect.PolicyServicePreviewPolicyProcedure: {scope: registry.ScopeAdmin, roles: maintainers},
+
 	registryv1connect.McpRegistryServiceResolveToolProcedure:       {scope: registry.ScopeInternal},
 	registryv1connect.McpRegistryServiceBatchResolveToolsProcedure: {scope: registry.ScopeInternal},
 	registryv1connect.McpRegistryServiceListCapabilitiesProcedure:  {scope: registry.ScopeInternal},

@@ -13,6 +13,7 @@ import (
 	"connectrpc.com/vanguard"
 
 	"countersign/db"
+	"countersign/policy"
 	"countersign/proto/countersign/registry/v1/registryv1connect"
 	"countersign/registry"
 	"countersign/workflows"
@@ -43,6 +44,9 @@ func serve(name string) func(path string, handler http.Handler) service {
 	return func(path string, handler http.Handler) service { return service{name, path, handler} }
 }
 
+// cachedPolicies is how many compiled policy bundles a process keeps.
+const cachedPolicies = 1024
+
 // DefaultMaxBody is how many bytes a request may have, as sent and inflated:
 // enough for an approval of 10,000 lines.
 const DefaultMaxBody = 4 << 20
@@ -58,6 +62,7 @@ type Changes interface {
 	Retire(ctx context.Context, name string, in workflows.RetireInput) (registry.Server, error)
 	Discover(ctx context.Context, name string, in workflows.BeginDiscoveryInput) (workflows.StartedDiscovery, error)
 	Await(ctx context.Context, d workflows.StartedDiscovery) error
+	ApplyPolicy(ctx context.Context, in workflows.PolicyChangeInput) error
 	Test(ctx context.Context, in workflows.TestInput) (workflows.TestReport, error)
 	Runs(ctx context.Context, tenant, serverID string, size int, token string) ([]workflows.Run, string, error)
 }
@@ -91,8 +96,9 @@ type Handler struct {
 	open      *http.ServeMux // without a token
 	closed    *http.ServeMux
 	guard     *http.CrossOriginProtection
-	services  []string // names of those that are here
-	found     standing // of the checks of readiness
+	policies  *policy.Cache // compiled bundles
+	services  []string      // names of those that are here
+	found     standing      // of the checks of readiness
 	hints     hintMemo
 
 	draining context.Context //nolint:containedctx // over as soon as the process wants to end
@@ -116,7 +122,7 @@ func New(o Options) (*Handler, error) {
 	}
 	h := &Handler{
 		opts: o, log: o.Log, validator: validator, open: http.NewServeMux(), closed: http.NewServeMux(),
-		guard: http.NewCrossOriginProtection(),
+		guard: http.NewCrossOriginProtection(), policies: policy.NewCache(cachedPolicies),
 	}
 	h.draining, h.drain = context.WithCancel(context.Background()) //nolint:forbidigo // the process's own, not a caller's
 	if err := h.mount(); err != nil {
@@ -162,6 +168,10 @@ func (h *Handler) here(common connect.HandlerOption) []service {
 		serve(registryv1connect.McpServerServiceName)(registryv1connect.NewMcpServerServiceHandler(servers{h}, common)),
 		serve(registryv1connect.ToolCatalogServiceName)(registryv1connect.NewToolCatalogServiceHandler(tools{h}, common)),
 	}
+	public = append(public,
+		serve(registryv1connect.ApprovalServiceName)(registryv1connect.NewApprovalServiceHandler(approvals{h}, common)),
+		serve(registryv1connect.PolicyServiceName)(registryv1connect.NewPolicyServiceHandler(governance{h}, common)),
+	)
 	both := serve(registryv1connect.IdentityServiceName)(registryv1connect.NewIdentityServiceHandler(whoami{h}, common))
 	switch h.opts.Side {
 	case SidePublic:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	pb "countersign/proto/countersign/registry/v1"
 	"countersign/registry"
@@ -127,10 +128,7 @@ func TestNobodyComesInWithoutAKnownToken(t *testing.T) {
 // methods lists all RPCs by procedure.
 func methods() map[string]protoreflect.MethodDescriptor {
 	out := map[string]protoreflect.MethodDescriptor{}
-	for _, file := range []protoreflect.FileDescriptor{
-		pb.File_countersign_registry_v1_mcp_server_service_proto, pb.File_countersign_registry_v1_tool_catalog_service_proto,
-		pb.File_countersign_registry_v1_mcp_registry_service_proto, pb.File_countersign_registry_v1_identity_service_proto,
-	} {
+	protoregistry.GlobalFiles.RangeFilesByPackage(pb.File_countersign_registry_v1_types_proto.Package(), func(file protoreflect.FileDescriptor) bool {
 		for i := range file.Services().Len() {
 			service := file.Services().Get(i)
 			for j := range service.Methods().Len() {
@@ -138,7 +136,8 @@ func methods() map[string]protoreflect.MethodDescriptor {
 				out["/"+string(service.FullName())+"/"+string(m.Name())] = m
 			}
 		}
-	}
+		return true
+	})
 	return out
 }
 
@@ -164,13 +163,14 @@ func TestWhoMayCallWhat(t *testing.T) {
 	t.Parallel()
 	read := []string{"GetMcpServer", "ListMcpServers", "GetMcpCapabilities", "GetCapabilityReport", "ListMcpServerRuns", "ListTools", "GetTool"}
 	read = append(read, "GetReview", "GetDiff", "ListSnapshots", "ListDecisions", "ListToolFacets", "GetToolImpact", "GetToolDescriptor", "ListToolDescriptors", "ListToolAssignments")
+	read = append(read, "ListExpiring", "GetPolicy", "ListPolicies", "CheckPolicy", "TestPolicy")
 	operate := []string{"DiscoverMcpCapabilities", "TestMcpServer", "QuarantineMcpServer"}
 	maintain := []string{
 		"RegisterMcpServer", "UpdateMcpServer", "ActivateMcpServer", "RejectMcpServer", "RequestReview", "RetireMcpServer", "SetToolEnabled",
 		"SetToolsEnabled", "SetToolRequiresApproval", "CreateToolDescriptor", "PublishToolDescriptor", "DeprecateToolDescriptor",
-		"CreateToolAssignment", "DeleteToolAssignment",
+		"CreateToolAssignment", "DeleteToolAssignment", "MintDecisionToken", "PreviewPolicy",
 	}
-	launch := []string{"ApproveLaunch"}
+	launch := []string{"ApproveLaunch", "RenewException", "PublishPolicy"}
 	resolve := []string{"ResolveTool", "BatchResolveTools", "ListCapabilities"}
 	for name, c := range map[string]struct {
 		who registry.Principal

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"time"
 
 	"countersign/db"
 	pb "countersign/proto/countersign/registry/v1"
@@ -42,7 +43,7 @@ func capabilitiesOut(c *db.Capabilities, full bool) *pb.GetMcpCapabilitiesRespon
 		}
 		out.Tools = append(out.Tools, toolOut(&db.ToolView{
 			Tool: t.Tool, Binding: t.Binding, Server: c.Server.Server, Connection: c.Server.Connection,
-			ProviderEnabled: c.Server.ProviderEnabled, Denial: t.Denial, LastProbe: c.Server.LastProbe,
+			ProviderEnabled: c.Server.ProviderEnabled, Denial: t.Denial, LastProbe: c.Server.LastProbe, Now: time.Now(),
 		}, definition))
 	}
 	resources := map[string]*registry.ResourceBinding{}

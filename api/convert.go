@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"countersign/db"
+	"countersign/policy"
 	pb "countersign/proto/countersign/registry/v1"
 	"countersign/registry"
 	"countersign/workflows"
@@ -76,6 +77,11 @@ var (
 		registry.DescriptorDraft:      pb.ToolDescriptorStatus_TOOL_DESCRIPTOR_STATUS_DRAFT,
 		registry.DescriptorPublished:  pb.ToolDescriptorStatus_TOOL_DESCRIPTOR_STATUS_PUBLISHED,
 		registry.DescriptorDeprecated: pb.ToolDescriptorStatus_TOOL_DESCRIPTOR_STATUS_DEPRECATED,
+	}
+	tokenDecisions = map[registry.Verb]pb.TokenDecision{
+		registry.VerbApprove:       pb.TokenDecision_TOKEN_DECISION_APPROVE,
+		registry.VerbReject:        pb.TokenDecision_TOKEN_DECISION_REJECT,
+		registry.VerbApproveLaunch: pb.TokenDecision_TOKEN_DECISION_APPROVE_LAUNCH,
 	}
 	discoveries = map[registry.DiscoveryStatus]pb.DiscoveryStatus{
 		registry.DiscoveryNever:     pb.DiscoveryStatus_DISCOVERY_STATUS_NEVER,
@@ -170,11 +176,20 @@ func healthOut(h registry.Health) *pb.Health {
 }
 
 func reviewOut(r *registry.Review) *pb.Review {
-	return &pb.Review{
+	out := &pb.Review{
 		Status: reviews[r.Status], Digest: r.Digest, SnapshotDigest: r.Snapshot, TargetDigest: r.Target, RequestedBy: r.RequestedBy,
 		OpenTime: moment(r.OpenedAt), ExpireTime: moment(r.ExpiresAt), DecidedBy: r.DecidedBy, DecideTime: moment(r.DecidedAt),
 		DecisionId: r.DecisionID,
 	}
+	if t := r.Tally; t != nil {
+		out.Standing, out.PeopleMissing = text(t.String()), count(t.People)
+	}
+	for _, v := range r.Votes {
+		out.Votes = append(out.Votes, &pb.ReviewVote{
+			Subject: v.Subject, Roles: strs(v.Roles), Time: moment(v.At), Comment: v.Comment, DecisionId: v.DecisionID, ContentDigest: v.Content,
+		})
+	}
+	return out
 }
 
 func discoveryOut(d *registry.DiscoveryRun) *pb.Discovery {
@@ -214,9 +229,10 @@ func toolOut(v *db.ToolView, definition []byte) *pb.Tool {
 		out.DenialReason, out.DenialDetail = string(v.Denial.Reason), text(v.Denial.Detail)
 	}
 	if b := v.Binding; b != nil {
-		out.Bound = b.Bound && b.Holds(t.Digests, v.Server.TargetDigest)
+		out.Bound = b.Bound && b.Holds(t.Digests, v.Server.TargetDigest) && !b.Ended(v.Now)
 		out.DeclaredClass, out.DescriptorId, out.DescriptorVersion = classes[b.DeclaredClass], b.ToolID, b.ToolVersion
 		out.ApprovedDigests = digestsOut(registry.Digests{Contract: b.SchemaHash, Text: b.Text, Behaviour: b.Behaviour})
+		out.ApprovalDueTime, out.ApprovalEndTime = moment(b.DueAt), moment(b.EndsAt)
 	}
 	return out
 }
@@ -313,8 +329,8 @@ func testOut(r *workflows.TestReport) *pb.TestMcpServerResponse {
 }
 
 // resolutionOut is the answer about one tool.
-func resolutionOut(toolID string, v *db.ToolView, denial *registry.Denial) *pb.ResolveToolResponse {
-	out := &pb.ResolveToolResponse{ToolId: toolID, Callable: denial == nil}
+func resolutionOut(toolID string, v *db.ToolView, denial *registry.Denial, bundle string) *pb.ResolveToolResponse {
+	out := &pb.ResolveToolResponse{ToolId: toolID, Callable: denial == nil, GovernancePolicyDigest: bundle}
 	if denial != nil {
 		out.Reason, out.Detail, out.Message = string(denial.Reason), text(denial.Detail), denial.Reason.Means()
 	}
@@ -334,7 +350,7 @@ func resolutionOut(toolID string, v *db.ToolView, denial *registry.Denial) *pb.R
 		DialAddress: v.Connection.DialAddress, ProtocolVersion: text(s.ProtocolVersion), Authentication: authentications[s.Authentication],
 		EndpointRef: s.EndpointRef, ToolName: text(v.Tool.ExternalID), DeclaredClass: classes[b.DeclaredClass], SchemaHash: b.SchemaHash,
 		DescriptorId: b.ToolID, DescriptorVersion: b.ToolVersion, GovernancePolicyRef: s.GovernancePolicyRef, CommandRef: s.CommandRef,
-		TargetDigest: b.Target,
+		TargetDigest: b.Target, GovernancePolicyDigest: bundle,
 	}
 	return out
 }
@@ -451,4 +467,32 @@ func editIn(req *pb.UpdateMcpServerRequest) (registry.Edit, error) {
 		return registry.Edit{}, bad
 	}
 	return e, nil
+}
+
+// policyOut is a version of a bundle. p is what was compiled of it, nil in lists.
+func policyOut(v *db.PolicyView, p *policy.Policy) *pb.Policy {
+	out := &pb.Policy{
+		Name: v.Name, Version: count(v.Version), Digest: v.Digest, Description: text(v.Description), BuiltIn: v.Name == registry.PolicyDefault,
+		Newest: v.Newest, Servers: count(v.Servers), PublishTime: moment(v.PublishedAt), PublishedBy: v.PublishedBy,
+	}
+	if p != nil {
+		b := p.Bundle()
+		out.Document, out.Tests = text(v.Document), count(len(b.Tests))
+		out.Rules = count(len(b.Approval) + len(b.Drift) + len(b.Calls))
+	}
+	return out
+}
+
+func unfitOut(user db.PolicyUser, u registry.Unfit) *pb.Unfit {
+	return &pb.Unfit{
+		ServerId: user.ServerID, ServerName: user.Name, Kind: string(u.Kind), Name: text(u.Name), ToolId: u.ToolID, DeclaredClass: classes[u.Class],
+		Reason: string(u.Reason), Detail: text(u.Detail), DecisionId: u.DecisionID,
+	}
+}
+
+func expiringOut(e *db.Expiring) *pb.Expiring {
+	return &pb.Expiring{
+		Kind: e.Kind, ServerId: e.ServerID, ServerName: e.ServerName, EndTime: moment(e.EndsAt), DueTime: moment(e.DueAt), Bound: count(e.Bound),
+		DecisionId: e.DecisionID, Digest: e.Digest, By: e.By,
+	}
 }

@@ -141,7 +141,7 @@ func toolView() db.ToolView {
 	v.Server = view().Server
 	v.Binding.DeclaredClass = registry.ClassSharedWrite
 	v.Binding.SchemaHash, v.Binding.Text, v.Binding.Behaviour = v.Tool.Contract, v.Tool.Text, v.Tool.Behaviour
-	v.Binding.Target = v.Server.TargetDigest
+	v.Binding.Target, v.Now = v.Server.TargetDigest, v.Binding.EndsAt.Add(-time.Second)
 	return v
 }
 
@@ -177,8 +177,8 @@ func TestEveryFieldOfAToolIsShown(t *testing.T) {
 func TestEveryFieldOfAResolutionIsShown(t *testing.T) {
 	t.Parallel()
 	v := toolView()
-	got := gaps(resolutionOut("p.tool", &v, &registry.Denial{Reason: registry.ReasonServerDegraded, Detail: "a detail"}))
-	want := []string{"callable"}
+	got := gaps(resolutionOut("p.tool", &v, &registry.Denial{Reason: registry.ReasonServerDegraded, Detail: "a detail"}, "sha256:bundle"))
+	want := []string{"callable", "routing.governance_policy_digest = governance_policy_digest"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -192,13 +192,13 @@ func TestRoutingIsForCallableAndDegradedToolsOnly(t *testing.T) {
 		if reason != "" {
 			denial = &registry.Denial{Reason: reason}
 		}
-		got := resolutionOut("p.tool", &v, denial)
+		got := resolutionOut("p.tool", &v, denial, "")
 		want := reason == "" || reason == registry.ReasonServerDegraded
 		if (got.GetRouting() != nil) != want || got.GetCallable() != (reason == "") || (got.GetMessage() == "") != (reason == "") {
 			t.Errorf("the denial %q gives %v", reason, got)
 		}
 	}
-	got := resolutionOut("p.tool", nil, &registry.Denial{Reason: registry.ReasonToolNotFound})
+	got := resolutionOut("p.tool", nil, &registry.Denial{Reason: registry.ReasonToolNotFound}, "")
 	if got.GetRouting() != nil || got.GetHealth() != nil || got.GetReason() != "tool_not_found" {
 		t.Errorf("an unknown tool gives %v", got)
 	}

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"countersign/db"
+	"countersign/policy"
 	"countersign/registry"
 	"countersign/workflows"
 )
@@ -182,6 +183,18 @@ func (f *flows) apply(ctx context.Context, tenant string, change db.Change) (reg
 	return applied.Server, err
 }
 
+// governed lets a change ask the policy of its server, as the activities do.
+func governed(change func(*registry.Record, time.Time) error) func(*registry.Record, time.Time) error {
+	return func(r *registry.Record, now time.Time) error {
+		p, err := policy.NewCache(1).Of(r)
+		if err != nil {
+			return err
+		}
+		r.Governance = p.Governance()
+		return change(r, now)
+	}
+}
+
 func always(*registry.Server) bool { return true }
 
 func (f *flows) Decide(ctx context.Context, _ string, in workflows.DecideInput) (registry.Server, error) {
@@ -193,7 +206,7 @@ func (f *flows) Decide(ctx context.Context, _ string, in workflows.DecideInput) 
 	}
 	return f.apply(ctx, in.Tenant, db.Change{
 		ServerID: in.ServerID, Operation: in.Operation, Catalog: always,
-		Apply: func(r *registry.Record, now time.Time) error { return r.Decide(in.Ruling, in.Operation, now) },
+		Apply: governed(func(r *registry.Record, now time.Time) error { return r.Decide(in.Ruling, in.Operation, now) }),
 	})
 }
 
@@ -273,6 +286,25 @@ func (f *flows) Discover(ctx context.Context, name string, in workflows.BeginDis
 		Run:    workflows.Run{WorkflowID: "discovery/" + in.Tenant + "/" + in.ServerID + "/" + applied.Answer, Type: "Discovery"},
 		Number: number, Replayed: applied.Replayed,
 	}, err
+}
+
+func (f *flows) ApplyPolicy(ctx context.Context, in workflows.PolicyChangeInput) error {
+	if err := f.ask("apply policy " + in.Ref); err != nil {
+		return err
+	}
+	store := f.db.Tenant(in.Tenant)
+	users, err := store.PolicyUsers(ctx, registry.PolicyRef{Name: in.Name, Version: in.Version}, true, "", 1000)
+	for _, user := range users {
+		_, err := f.apply(ctx, in.Tenant, db.Change{
+			ServerID: user.ServerID, Operation: registry.Operation{ID: "policy/" + in.Digest, Name: "reevaluate"}, Catalog: always,
+			Decisions: true, Definitions: (*registry.Record).BoundDefinitions,
+			Apply: governed(func(r *registry.Record, now time.Time) error { _, err := r.Reevaluate(now); return err }),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // end lets all discoveries end that are waited for.
@@ -373,7 +405,7 @@ func (h *house) discovered(t *testing.T, s registry.Server, offered registry.Sur
 func (h *house) changed(t *testing.T, s registry.Server, change func(r *registry.Record, now time.Time) error) registry.Server {
 	t.Helper()
 	applied, err := h.db.Tenant(s.TenantID).Apply(t.Context(), db.Change{
-		ServerID: s.ServerID, Operation: operationOf("change"), Catalog: always, Apply: change,
+		ServerID: s.ServerID, Operation: operationOf("change"), Catalog: always, Apply: governed(change),
 	})
 	if err != nil {
 		t.Fatal(err)

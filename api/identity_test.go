@@ -5,12 +5,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/grpchealth"
 	"connectrpc.com/grpcreflect"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"countersign/db"
 	pb "countersign/proto/countersign/registry/v1"
@@ -85,7 +87,26 @@ var about = map[string]func(ref, toolID string) proto.Message{
 	doResolve: func(_, toolID string) proto.Message { return &pb.ResolveToolRequest{ToolId: toolID} },
 	doBatch:   func(_, toolID string) proto.Message { return &pb.BatchResolveToolsRequest{ToolIds: []string{toolID}} },
 	doOffer:   func(string, string) proto.Message { return &pb.ListCapabilitiesRequest{} },
-	doWhoAmI:  func(string, string) proto.Message { return &pb.WhoAmIRequest{} },
+	doMint: func(ref, _ string) proto.Message {
+		return &pb.MintDecisionTokenRequest{ServerId: ref, Decision: pb.TokenDecision_TOKEN_DECISION_REJECT, Digest: "d"}
+	},
+	doRenew: func(ref, _ string) proto.Message {
+		return &pb.RenewExceptionRequest{ServerId: ref, ExpireTime: timestamppb.New(time.Now().Add(time.Hour)), Comment: "still a trial"}
+	},
+	doExpiring: func(string, string) proto.Message { return &pb.ListExpiringRequest{} },
+	doPolicy: func(string, string) proto.Message {
+		return &pb.PublishPolicyRequest{Document: bundleOf("payments", 1, "")}
+	},
+	doBundle:  func(string, string) proto.Message { return &pb.GetPolicyRequest{Name: registry.PolicyDefault} },
+	doBundles: func(string, string) proto.Message { return &pb.ListPoliciesRequest{} },
+	doCheck: func(string, string) proto.Message {
+		return &pb.CheckPolicyRequest{Document: bundleOf("payments", 1, "")}
+	},
+	doTry: func(string, string) proto.Message { return &pb.TestPolicyRequest{Policy: registry.PolicyDefault} },
+	doPreview: func(ref, _ string) proto.Message {
+		return &pb.PreviewPolicyRequest{Policy: registry.PolicyDefault, ServerId: ref}
+	},
+	doWhoAmI: func(string, string) proto.Message { return &pb.WhoAmIRequest{} },
 }
 
 // credential makes the token of a role in a tenant.
@@ -217,7 +238,7 @@ func TestAnotherTenantsIsNotThere(t *testing.T) {
 			for face, send := range ways {
 				for mine, theirs := range map[string]registry.Server{alpha: tenants[beta], beta: tenants[alpha]} {
 					for by, ref := range map[string]string{"id": theirs.ServerID, "name": theirs.Name} {
-						if procedure == doRegister || procedure == doDraft {
+						if procedure == doRegister || procedure == doDraft || procedure == doPolicy {
 							continue // below: what is theirs is free
 						}
 						ask := func(ref, tool string) string {

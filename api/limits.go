@@ -104,11 +104,11 @@ func (b *buckets) of(w whose) *rate.Limiter {
 	defer b.mu.Unlock()
 	if e := b.by[w]; e != nil {
 		b.order.MoveToFront(e)
-		return e.Value.(*bucket).Limiter //nolint:forcetypeassert // nothing else is in the list
+		return e.Value.(*bucket).Limiter //nolint:forcetypeassert,errcheck // nothing else is in the list
 	}
 	if b.order.Len() >= b.most {
 		last := b.order.Back()
-		delete(b.by, b.order.Remove(last).(*bucket).whose) //nolint:forcetypeassert // nothing else is in the list
+		delete(b.by, b.order.Remove(last).(*bucket).whose) //nolint:forcetypeassert,errcheck // nothing else is in the list
 	}
 	fresh := &bucket{w, rate.NewLimiter(rate.Limit(b.rate.PerSecond), b.rate.Burst)}
 	b.by[w] = b.order.PushFront(fresh)

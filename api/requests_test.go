@@ -60,6 +60,15 @@ const (
 	doResolve  = registryv1connect.McpRegistryServiceResolveToolProcedure
 	doBatch    = registryv1connect.McpRegistryServiceBatchResolveToolsProcedure
 	doOffer    = registryv1connect.McpRegistryServiceListCapabilitiesProcedure
+	doMint     = registryv1connect.ApprovalServiceMintDecisionTokenProcedure
+	doRenew    = registryv1connect.ApprovalServiceRenewExceptionProcedure
+	doExpiring = registryv1connect.ApprovalServiceListExpiringProcedure
+	doPolicy   = registryv1connect.PolicyServicePublishPolicyProcedure
+	doBundle   = registryv1connect.PolicyServiceGetPolicyProcedure
+	doBundles  = registryv1connect.PolicyServiceListPoliciesProcedure
+	doCheck    = registryv1connect.PolicyServiceCheckPolicyProcedure
+	doTry      = registryv1connect.PolicyServiceTestPolicyProcedure
+	doPreview  = registryv1connect.PolicyServicePreviewPolicyProcedure
 	doWhoAmI   = registryv1connect.IdentityServiceWhoAmIProcedure
 )
 

@@ -2,8 +2,10 @@ package api
 
 import (
 	"context"
+	"log/slog"
 
 	"countersign/db"
+	"countersign/policy"
 	pb "countersign/proto/countersign/registry/v1"
 	"countersign/registry"
 )
@@ -61,13 +63,50 @@ func (r resolver) resolve(ctx context.Context, ids []string, by named) ([]*pb.Re
 	for i, id := range ids {
 		v := found[id]
 		denial := &registry.Denial{Reason: registry.ReasonToolNotFound}
+		bundle := ""
 		if v != nil {
-			denial = v.Denial
+			p, err := r.policyOf(ctx, d, v)
+			if err != nil {
+				return nil, false, err
+			}
+			bundle = p.Digest()
+			if denial = v.Denial; denial == nil {
+				denial = r.called(p, v, by)
+			}
 		}
-		out[i] = resolutionOut(id, v, denial)
+		out[i] = resolutionOut(id, v, denial, bundle)
 		callable = callable && denial == nil
 	}
 	return out, callable, nil
+}
+
+// policyOf gives the policy that governs a tool's server: nil, which denies every
+// call, when there is none or it cannot be used. The error says that nobody
+// knows.
+func (r resolver) policyOf(ctx context.Context, d desk, v *db.ToolView) (*policy.Policy, error) {
+	if v.PolicyDigest == "" {
+		return policy.Builtin(v.Server.GovernancePolicyRef), nil
+	}
+	p, err := r.policies.Get(v.PolicyDigest, func() ([]byte, error) { return d.store.PolicyDocument(ctx, v.PolicyDigest) })
+	switch registry.ReasonOf(err) {
+	case registry.ReasonPolicyError, registry.ReasonPolicyNotFound:
+		r.log.LogAttrs(ctx, slog.LevelError, "a policy cannot be used, so it denies", slog.String("tenant", v.Server.TenantID),
+			slog.String("policy", v.Server.GovernancePolicyRef), slog.Any("error", err))
+		return nil, nil
+	}
+	return p, err
+}
+
+// called asks the policy's rules for calls, as of the database's time.
+func (r resolver) called(p *policy.Policy, v *db.ToolView, by named) *registry.Denial {
+	server := policy.ServerOf(&v.Server)
+	call := policy.Call{
+		Server: &server, ToolID: v.Tool.ToolID, Tool: v.Tool.ExternalID, Agent: by.GetAgent(), Workspace: by.GetWorkspace(), Now: v.Now,
+	}
+	if v.Binding != nil {
+		call.Class = v.Binding.DeclaredClass
+	}
+	return p.Call(call).Denial()
 }
 
 // ListCapabilities implements McpRegistryService.

@@ -97,7 +97,7 @@ func (s servers) RegisterMcpServer(ctx context.Context, req *pb.RegisterMcpServe
 	if err != nil {
 		return nil, err
 	}
-	asked, err := s.registration(d, req)
+	asked, err := s.registration(ctx, d, req)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func (s servers) RegisterMcpServer(ctx context.Context, req *pb.RegisterMcpServe
 }
 
 // registration checks all that can be known before anything is written.
-func (s servers) registration(d desk, req *pb.RegisterMcpServerRequest) (registry.Registration, error) {
+func (s servers) registration(ctx context.Context, d desk, req *pb.RegisterMcpServerRequest) (registry.Registration, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return registry.Registration{}, err
@@ -159,6 +159,9 @@ func (s servers) registration(d desk, req *pb.RegisterMcpServerRequest) (registr
 	if registry.ValidServerID(asked.Name) {
 		// Ids and names are asked for in one place.
 		bad.WithField("name", "looks like a server id")
+	}
+	if err := s.policyExists(ctx, d, asked.GovernancePolicyRef, bad); err != nil {
+		return asked, err
 	}
 	err = asked.Check(s.opts.Installation)
 	if e, ok := registry.AsError(err); ok && e.Reason == registry.ReasonInvalidArgument {
@@ -192,6 +195,19 @@ func (s servers) UpdateMcpServer(ctx context.Context, req *pb.UpdateMcpServerReq
 	}
 	if err := edit.Check(); err != nil {
 		return nil, err
+	}
+	if edit.GovernancePolicyRef != nil {
+		d, err := s.desk(ctx)
+		if err != nil {
+			return nil, err
+		}
+		bad := registry.Errorf(registry.ReasonInvalidArgument, "the update is not valid")
+		if err := s.policyExists(ctx, d, *edit.GovernancePolicyRef, bad); err != nil {
+			return nil, err
+		}
+		if len(bad.Fields) > 0 {
+			return nil, bad
+		}
 	}
 	server, err := s.change(ctx, req.GetServerId(), "edit", func(ctx context.Context, v *db.ServerView, op registry.Operation) (registry.Server, error) {
 		return s.opts.Workflows.Edit(ctx, v.Name, workflows.EditInput{Tenant: v.TenantID, ServerID: v.ServerID, Operation: op, Edit: edit})

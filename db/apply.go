@@ -75,7 +75,7 @@ func (t *tx) apply(ctx context.Context, row *serverRow, c Change) (out Applied, 
 	if err := t.save(ctx, row, record, changes, c.Operation); err != nil {
 		return out, nil, err
 	}
-	if changed(changes) {
+	if changed(changes) || changes.Asked {
 		e := entry(c.Operation, before.ServerID)
 		e.VersionBefore, e.VersionAfter = before.Version, record.Server.Version
 		e.DigestBefore, e.DigestAfter = reviewDigest(&before), reviewDigest(&record.Server)

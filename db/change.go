@@ -18,6 +18,14 @@ type Change struct {
 	// Catalog says, with the locked server in hand, whether Apply needs tools,
 	// bindings, descriptors and snapshot; nil means no.
 	Catalog func(*registry.Server) bool
+	// Definitions names, of the record with its catalog, the definitions whose
+	// bytes Apply needs in Record.Snapshot; nil: none.
+	Definitions func(*registry.Record) []string
+	// PolicyRef is the reference whose bundle comes as Record.Bundle, where it is
+	// not the server's own. Whoever publishes that bundle waits.
+	PolicyRef string
+	// Decisions says that Apply needs the decisions by which something is bound.
+	Decisions bool
 	// Descriptors are the ids that an approval names, loaded with the catalog.
 	Descriptors []string
 	// Apply decides. Its error refuses the change: nothing is written but the
@@ -77,7 +85,9 @@ type ToolView struct {
 	Command         *registry.Command // of the transport stdio
 	ProviderEnabled bool
 	Model           *registry.CapabilityModel // of its server
-	Denial          *registry.Denial          // nil: callable now
+	Denial          *registry.Denial          // nil: callable now, as far as the policy's rules for calls let it
+	PolicyDigest    string                    // of the published bundle of its server; empty: a built-in one, or none
+	Now             time.Time                 // as of when; by the database's clock
 	LastProbe       *registry.Probe           // of its server
 	Definition      []byte                    // the bytes that the server sent; given by [Store.Tool] only
 }

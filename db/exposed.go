@@ -34,7 +34,7 @@ UNION ALL
 SELECT s.server_id, s.name, 'resource', r.resource_uri, r.resource_key, '', '', r.classification
 FROM mcp_servers AS s
 JOIN mcp_resource_bindings AS r ON r.tenant_id = s.tenant_id AND r.server_id = s.server_id
-WHERE s.tenant_id = ?0 AND s.server_id IN (?1) AND s.target_digest = s.approved_target AND r.bound AND (r.scope = '' OR r.scope = ?2)
+WHERE s.tenant_id = ?0 AND s.server_id IN (?1) AND s.target_digest = s.approved_target AND r.bound AND ` + lasting("r") + ` AND (r.scope = '' OR r.scope = ?2)
   AND 0 < (SELECT count(*) FROM snapshot_items AS i
     WHERE i.tenant_id = s.tenant_id AND i.snapshot_digest = s.snapshot_digest AND i.kind IN ('resource', 'template')
       AND i.item_key = r.resource_key AND i.verdict = '' AND i.contract_digest = r.contract_digest AND i.text_digest = r.text_digest)
@@ -42,7 +42,7 @@ UNION ALL
 SELECT s.server_id, s.name, 'prompt', m.prompt_name, m.prompt_key, '', '', ''
 FROM mcp_servers AS s
 JOIN mcp_prompt_bindings AS m ON m.tenant_id = s.tenant_id AND m.server_id = s.server_id
-WHERE s.tenant_id = ?0 AND s.server_id IN (?1) AND s.target_digest = s.approved_target AND m.bound
+WHERE s.tenant_id = ?0 AND s.server_id IN (?1) AND s.target_digest = s.approved_target AND m.bound AND ` + lasting("m") + `
   AND 0 < (SELECT count(*) FROM snapshot_items AS i
     WHERE i.tenant_id = s.tenant_id AND i.snapshot_digest = s.snapshot_digest AND i.kind = 'prompt'
       AND i.item_key = m.prompt_key AND i.verdict = '' AND i.contract_digest = m.contract_digest AND i.text_digest = m.text_digest)`

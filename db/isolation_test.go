@@ -39,6 +39,15 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 			t.Fatal(err)
 		}
 		assigned := acme.assign("agent", "weather.forecast", "")
+		bundle := bundle("payments", 1)
+		all := func(registry.DecisionToken) error { return nil }
+		if _, _, err := acme.PublishPolicy(ctx, bundle, named("publish")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := acme.MintToken(ctx, registry.DecisionToken{TokenID: "dtk_1", ServerID: s.ServerID, Verb: registry.VerbReject, Digest: "d", Subject: "ann"},
+			"secret", time.Hour, named("mint")); err != nil {
+			t.Fatal(err)
+		}
 
 		type call struct {
 			// one calls the method about the first tenant's things, other about things that do not exist.
@@ -163,6 +172,43 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 			}),
 			"Apply": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {
 				return st.Apply(ctx, db.Change{ServerID: id, Operation: op, Apply: nothing})
+			}),
+			"Consider": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {
+				return nil, st.Consider(ctx, db.Change{ServerID: id, Apply: nothing})
+			}),
+			"Decision": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {
+				d := "dec_none"
+				if id == s.ServerID {
+					d = s.Review.DecisionID
+				}
+				return st.Decision(ctx, id, d)
+			}),
+			"Expiring": of(func(st *db.Store, _, _, _, _, _ string) (any, error) {
+				v, next, total, err := st.Expiring(ctx, time.Time{}, db.Page{})
+				return []any{v, next, total}, err
+			}),
+			"Policy": of(func(st *db.Store, _, name, _, _, _ string) (any, error) {
+				return st.Policy(ctx, registry.PolicyRef{Name: map[string]string{"weather": "payments"}[name]})
+			}),
+			"Policies": of(func(st *db.Store, _, _, _, _, _ string) (any, error) {
+				v, next, total, err := st.Policies(ctx, "", db.Page{})
+				return []any{v, next, total}, err
+			}),
+			"PolicyDocument": of(func(st *db.Store, _, name, _, _, _ string) (any, error) {
+				return st.PolicyDocument(ctx, map[string]string{"weather": bundle.Digest}[name])
+			}),
+			"PolicyUsers": of(func(st *db.Store, _, _, _, _, _ string) (any, error) {
+				return st.PolicyUsers(ctx, registry.PolicyRef{Name: registry.PolicyDefault}, true, "", 10)
+			}),
+			"PublishPolicy": of(func(st *db.Store, _, _, _, _, _ string) (any, error) { // what no tenant can publish
+				_, _, err := st.PublishPolicy(ctx, registry.PolicyBundle{Name: registry.PolicyDefault, Version: 1}, named("publish"))
+				return nil, err
+			}),
+			"MintToken": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {
+				return st.MintToken(ctx, registry.DecisionToken{TokenID: "dtk_2", ServerID: id, Subject: "eve"}, "mine", time.Hour, named("mint"))
+			}),
+			"ClaimToken": of(func(st *db.Store, _, name, _, _, _ string) (any, error) {
+				return st.ClaimToken(ctx, map[string]string{"weather": "secret"}[name], "signal", all)
 			}),
 			"RefuseDecision": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {
 				return nil, st.RefuseDecision(ctx, id, registry.Decision{Reason: registry.ReasonUnsignedSignal}, named("refuse"))

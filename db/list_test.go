@@ -297,6 +297,7 @@ func TestExposedServersOfferWhatIsBoundAndThere(t *testing.T) {
 			return w.must(w.Apply(t.Context(), db.Change{
 				ServerID: server.ServerID, Operation: op, Catalog: func(*registry.Server) bool { return true },
 				Apply: func(r *registry.Record, now time.Time) error {
+					r.Governance = demands(registry.ApprovalVerdict{Needed: 1})
 					return r.Decide(registry.Ruling{Verb: registry.VerbApprove, Approval: &registry.Approval{
 						Digest: server.Review.Digest,
 						Tools: []registry.ToolLine{

@@ -48,6 +48,9 @@ func (t *tx) load(ctx context.Context, row *serverRow, c Change) (*registry.Reco
 	if err := t.loadCatalog(ctx, r); err != nil {
 		return nil, err
 	}
+	if err := t.loadGovernance(ctx, r, c); err != nil {
+		return nil, err
+	}
 	var err error
 	if r.Descriptors, err = t.descriptors(ctx, r.Server.ServerID, c.Descriptors); err != nil {
 		return nil, err

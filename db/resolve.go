@@ -119,6 +119,6 @@ FROM tools AS t WHERE t.tenant_id = $1 AND ` + among("t.tool_key", 2) + `) AS t`
 	// Without an agent there is none of an empty name to be looked for.
 	assigned := `EXISTS (SELECT 1 FROM assignments AS a
 WHERE a.tenant_id = t.tenant_id AND a.agent = $6 AND a.tool_key = t.tool_key AND a.workspace IN ('', $7)) AS assigned`
-	return "SELECT " + toolColumns(d.prepared) + ", " + offered + ", " + assigned + ", " + now + " AS now FROM " +
+	return "SELECT " + toolColumns(d.prepared) + ", " + offered + ", " + assigned + ", " + policyDigest + ", " + now + " AS now FROM " +
 		strings.Replace(toolTables, "tools AS t", tools, 1) + " WHERE t.place = 1"
 }

@@ -22,6 +22,7 @@ func TestDenialsComeInTheirOrder(t *testing.T) {
 		{registry.ReasonNotAssigned, "DELETE FROM assignments"},
 		{registry.ReasonToolUnbound, "DELETE FROM mcp_tool_bindings"},
 		{registry.ReasonSchemaChanged, "UPDATE tools SET contract_digest = 'other'"},
+		{registry.ReasonApprovalExpired, "UPDATE mcp_tool_bindings SET ends_at = '2020-01-01 00:00:00+00:00'"},
 		{registry.ReasonToolUnavailable, "UPDATE tools SET available = FALSE"},
 		{registry.ReasonToolDisabled, "UPDATE tools SET enabled = FALSE"},
 		{registry.ReasonServerNotActive, "UPDATE mcp_servers SET state = 'verified'"},
@@ -184,6 +185,7 @@ func TestTheDatabasesClockEndsAnException(t *testing.T) {
 		w.must(w.Apply(t.Context(), db.Change{
 			ServerID: s.ServerID, Operation: op, Catalog: func(*registry.Server) bool { return true },
 			Apply: func(r *registry.Record, now time.Time) error {
+				r.Governance = demands(registry.ApprovalVerdict{Needed: 1})
 				until = now.Add(500 * time.Millisecond)
 				return r.Decide(registry.Ruling{Verb: registry.VerbApprove, Approval: &registry.Approval{
 					Digest: s.Review.Digest, ExceptionExpiresAt: until, Tools: []registry.ToolLine{{Tool: "forecast", Class: registry.ClassRead, Enable: true}},

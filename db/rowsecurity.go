@@ -33,7 +33,7 @@ var systemMay = map[string]string{
 }
 
 // addedTo are the tables to which tenants only ever add rows.
-var addedTo = []string{"audit", "decisions", "outbox", "server_versions"}
+var addedTo = []string{"audit", "decisions", "outbox", "policies", "server_versions"}
 
 // check refuses names of roles that mean no role of their own.
 func (r roles) check() error {

@@ -93,7 +93,7 @@ func TestAQueryThatForgetsTheTenantFindsNothing(t *testing.T) {
 			denied(t, as(t, d, "countersign_app", tenant), fmt.Sprintf("INSERT INTO %[1]s OVERRIDING SYSTEM VALUE TABLE spare.%[1]s", table), "row-level security")
 		}
 		switch table {
-		case "audit", "decisions", "outbox", "server_versions": // only added to
+		case "audit", "decisions", "outbox", "policies", "server_versions": // only added to
 			denied(t, as(t, d, "countersign_app", "acme"), "UPDATE "+table+" SET tenant_id = tenant_id", "permission denied")
 			denied(t, as(t, d, "countersign_app", "acme"), "DELETE FROM "+table, "permission denied")
 		default:
@@ -412,6 +412,11 @@ func everything(tb testing.TB, d *db.DB, tenant string) *world {
 		tb.Fatal(err)
 	}
 	if err := w.SaveSnapshot(ctx, &registry.Snapshot{Digest: "sha256:unneeded"}); err != nil {
+		tb.Fatal(err)
+	}
+	w.publishes("payments", 1)
+	k := registry.DecisionToken{TokenID: "dtk_" + tenant, ServerID: s.ServerID, Verb: registry.VerbReject, Digest: "d", Subject: "ann"}
+	if _, err := w.MintToken(ctx, k, "secret of "+tenant, time.Hour, named("mint_token")); err != nil {
 		tb.Fatal(err)
 	}
 	window := time.Date(2030, 1, 2, 3, 0, 0, 0, time.UTC)

@@ -65,7 +65,12 @@ func bindingOf(wanted string) string {
 	return `(SELECT ` + wanted + ` FROM mcp_tool_bindings AS b
 WHERE b.tenant_id = t.tenant_id AND b.server_id = t.server_id AND b.tool_name = t.external_key
   AND b.bound AND b.schema_hash = t.contract_digest AND b.text_digest = t.text_digest
-  AND b.behaviour_digest = t.behaviour_digest AND b.target_digest = s.target_digest)`
+  AND b.behaviour_digest = t.behaviour_digest AND b.target_digest = s.target_digest AND ` + lasting("b") + `)`
+}
+
+// lasting is the condition that an approval is not over, to the second.
+func lasting(binding string) string {
+	return "(" + binding + ".ends_at IS NULL OR " + binding + ".ends_at > CURRENT_TIMESTAMP)"
 }
 
 func (st *standing) view(counts Counts, model *registry.CapabilityModel) ServerView {

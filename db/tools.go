@@ -74,6 +74,7 @@ type toolFacts struct {
 	Rank     string                `bun:"rank"` // of a search
 	Assigned bool                  `bun:"assigned"`
 	Now      time.Time             `bun:"now"`
+	Policy   string                `bun:"policy_digest"` // of the bundle that the server's reference names
 }
 
 // toolTables joins the tables of toolFacts.
@@ -92,7 +93,7 @@ func toolColumns(db *bun.DB) string {
 func (f *toolFacts) view(now time.Time, table *registry.CapabilityTable, agent string) ToolView {
 	v := ToolView{
 		Tool: f.Tool, Binding: f.Binding, Server: f.Server, ProviderEnabled: f.ProviderEnabled, LastProbe: f.Probe,
-		Command: f.Command, Model: f.model(table),
+		Command: f.Command, Model: f.model(table), PolicyDigest: f.Policy, Now: now,
 	}
 	if f.Connection != nil {
 		v.Connection = *f.Connection

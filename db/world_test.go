@@ -70,7 +70,7 @@ func (w *world) must(a db.Applied, err error) registry.Server {
 
 func (w *world) change(serverID, name string, apply func(*registry.Record, time.Time) error) (db.Applied, error) {
 	return w.Apply(w.tb.Context(), db.Change{
-		ServerID: serverID, Operation: named(name), Catalog: func(*registry.Server) bool { return true }, Apply: apply,
+		ServerID: serverID, Operation: named(name), Catalog: func(*registry.Server) bool { return true }, Apply: governed(apply),
 	})
 }
 
@@ -140,9 +140,7 @@ func (w *world) approve(s registry.Server, tools ...string) registry.Server {
 	}
 	return w.must(w.Apply(w.tb.Context(), db.Change{
 		ServerID: s.ServerID, Operation: op, Catalog: func(*registry.Server) bool { return true },
-		Apply: func(r *registry.Record, now time.Time) error {
-			return r.Decide(registry.Ruling{Verb: registry.VerbApprove, Approval: &approval}, op, now)
-		},
+		Apply: approving(op, approval),
 	}))
 }
 
@@ -174,8 +172,26 @@ func (w *world) retire(serverID string) registry.Server {
 }
 
 func approving(op registry.Operation, a registry.Approval) func(*registry.Record, time.Time) error {
-	return func(r *registry.Record, now time.Time) error {
+	return governed(func(r *registry.Record, now time.Time) error {
 		return r.Decide(registry.Ruling{Verb: registry.VerbApprove, Approval: &a}, op, now)
+	})
+}
+
+// demands is a policy that wants the same of every approval.
+func demands(v registry.ApprovalVerdict) registry.Governance {
+	return registry.Governance{Approve: func(r *registry.Record, a registry.Approval, _ []registry.Vote, now time.Time) registry.ApprovalVerdict {
+		v := v
+		v.Bundle, v.Policy, v.EvaluatedAt = "sha256:bundle", "test@1", now
+		v.Review, v.Content, v.Requester = a.Digest, a.ContentDigest(), r.Server.Review.RequestedBy
+		return v
+	}}
+}
+
+// governed makes a change under a policy that wants one person.
+func governed(apply func(*registry.Record, time.Time) error) func(*registry.Record, time.Time) error {
+	return func(r *registry.Record, now time.Time) error {
+		r.Governance = demands(registry.ApprovalVerdict{Needed: 1})
+		return apply(r, now)
 	}
 }
 

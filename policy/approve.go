@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -207,6 +208,10 @@ type restriction struct {
 // restrict asks for each approver whether all restrictions let them approve. One that fails for somebody lets nobody
 // through whom it failed for, and does not touch the others.
 func (p *Policy) restrict(v *registry.ApprovalVerdict, in Approval, restrictions []restriction) {
+	// Of several that do not let somebody approve the same one is told, whatever the order of rules and items.
+	slices.SortStableFunc(restrictions, func(a, b restriction) int {
+		return cmp.Or(strings.Compare(a.rule.Name, b.rule.Name), strings.Compare(a.item.Name, b.item.Name))
+	})
 	ineligible := map[string]registry.IneligibleVote{}
 	for _, vote := range registry.Standing(in.Review, in.Votes) {
 		budget := uint64(reviewBudget)

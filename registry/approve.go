@@ -17,6 +17,7 @@ func (r *Record) approve(g Ruling, op Operation, now time.Time) error {
 	if err := r.current(a.Digest); err != nil {
 		// An equal repeat is no fault: it finds what it asks for (C18).
 		if ReasonOf(err) == ReasonAlreadyDecided && s.Review.Status == ReviewApproved && r.alreadySo(a) {
+			r.asked("approved already: " + short(a.Digest))
 			return nil
 		}
 		return err
@@ -48,24 +49,38 @@ func (r *Record) approve(g Ruling, op Operation, now time.Time) error {
 		return err
 	}
 
+	e, err := r.weigh(g, op, now)
+	r.weighed = e
+	if err != nil {
+		return err
+	}
+	if e.Tally.Status != TallyApproved {
+		r.collect(g, op, e, now)
+		return nil
+	}
+
 	// From here nothing can be refused.
 	r.decided(g, op, ReviewApproved, now)
+	r.changes.Decision.Evidence = e
+	s.Review.Votes, s.Review.Tally = e.Votes, &e.Tally
+	dates := e.Verdict.Expiry.Dates(now)
 	s.Exception = exception
 	s.ApprovedSnapshot, s.ApprovedTarget, s.ApprovedText = s.SnapshotDigest, s.TargetDigest, snap.TextDigest
 	s.Causes = s.Causes.Without(CauseServerTextChanged, CauseQuarantined, CauseAuthExceptionExpired)
 	for _, line := range lines {
-		r.bindTool(line, op, now)
+		r.bindTool(line, dates, op, now)
 	}
 	for _, b := range resources {
-		b.DecisionID = r.changes.Decision.DecisionID
+		b.DecisionID, b.EndsAt = r.changes.Decision.DecisionID, dates.EndsAt
 		r.Resources[b.ResourceURI] = b
 		r.changes.Resources[b.ResourceURI] = true
 	}
 	for _, b := range prompts {
-		b.DecisionID = r.changes.Decision.DecisionID
+		b.DecisionID, b.EndsAt = r.changes.Decision.DecisionID, dates.EndsAt
 		r.Prompts[b.PromptName] = b
 		r.changes.Prompts[b.PromptName] = true
 	}
+	r.beginTerm(r.changes.Decision.DecisionID, dates)
 	if s.State == StateVerified {
 		if err := s.move(StateActive); err != nil {
 			return err
@@ -176,7 +191,7 @@ func (r *Record) checkDescriptor(line ToolLine) error {
 	return Errorf(ReasonDescriptorNotPublished, "there is no descriptor %s version %d", line.DescriptorID, line.DescriptorVersion)
 }
 
-func (r *Record) bindTool(line ToolLine, op Operation, now time.Time) {
+func (r *Record) bindTool(line ToolLine, dates ExpiryDates, op Operation, now time.Time) {
 	s, tool := &r.Server, r.Tools[line.Tool]
 	id, version := line.DescriptorID, line.DescriptorVersion
 	if id == "" {
@@ -194,6 +209,7 @@ func (r *Record) bindTool(line ToolLine, op Operation, now time.Time) {
 		TenantID: s.TenantID, ServerID: s.ServerID, ToolName: line.Tool, SchemaHash: tool.Contract, Text: tool.Text,
 		Behaviour: tool.Behaviour, Target: s.TargetDigest, ToolID: id, ToolVersion: strconv.FormatInt(version, 10),
 		DeclaredClass: line.Class, Bound: true, DecisionID: r.changes.Decision.DecisionID,
+		DueAt: dates.DueAt, EndsAt: dates.EndsAt,
 	}
 	r.changes.Bindings[line.Tool] = true
 	if line.Enable && !tool.Enabled {

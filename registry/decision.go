@@ -13,6 +13,7 @@ const (
 	VerbWithdraw      Verb = "withdraw"
 	VerbApproveLaunch Verb = "approve_launch"
 	VerbQuarantine    Verb = "quarantine"
+	VerbRenew         Verb = "renew_exception"
 )
 
 // Approval is the content of a decision to approve: exactly what may be
@@ -65,6 +66,7 @@ type Decision struct {
 	Comment    string    `json:"comment" bun:"comment"`
 	Origin     Origin    `json:"origin" bun:"origin"`
 	Approval   *Approval `json:"approval" bun:"approval,type:text"`
+	Evidence   *Evidence `json:"evidence,omitempty" bun:"evidence,type:text"` // of an approval that was put to the policy
 	Applied    bool      `json:"applied" bun:"applied"`
 	Reason     Reason    `json:"reason" bun:"reason"` // why it was refused
 	DecidedAt  time.Time `json:"decidedAt" bun:"decided_at"`
@@ -77,6 +79,8 @@ type Ruling struct {
 	Etag     string    `json:"etag,omitempty"`
 	Comment  string    `json:"comment,omitempty"`
 	Approval *Approval `json:"approval,omitempty"`
+
+	ExceptionExpiresAt time.Time `json:"exceptionExpiresAt,omitzero"` // of a renewal
 }
 
 // Decision makes the record of a ruling, to be marked as applied or refused.
@@ -110,7 +114,7 @@ func (r *Record) Decide(g Ruling, op Operation, now time.Time) error {
 	if err != nil {
 		g.Digest = g.about()
 		d := g.Decision(&r.Server, op, now)
-		d.Reason = ReasonOf(err)
+		d.Reason, d.Evidence = ReasonOf(err), r.weighed
 		r.changes.Decision = d
 	}
 	return err
@@ -144,6 +148,8 @@ func (r *Record) decide(g Ruling, op Operation, now time.Time) error {
 		return r.approveLaunch(g, op, now)
 	case VerbQuarantine:
 		return r.quarantine(g, op, now)
+	case VerbRenew:
+		return r.renewException(g, op, now)
 	}
 	return Errorf(ReasonInvalidArgument, "unknown decision %q", g.Verb)
 }
@@ -239,6 +245,7 @@ func (r *Record) reject(g Ruling, op Operation, now time.Time) error {
 	if err := r.current(g.Digest); err != nil {
 		// A repeat by the same person finds what it asks for (R125).
 		if ReasonOf(err) == ReasonAlreadyDecided && r.Server.Review.Status == ReviewRejected && r.Server.Review.DecidedBy == op.Actor.Subject {
+			r.asked("rejected already: " + short(g.Digest))
 			return nil
 		}
 		return err
@@ -255,7 +262,8 @@ func (r *Record) requestReview(g Ruling, op Operation, now time.Time) error {
 	}
 	g.Digest = ReviewDigest(s.SnapshotDigest, s.TargetDigest)
 	if s.Review.Status == ReviewPending && s.Review.Digest == g.Digest {
-		return nil // asked already
+		r.asked("asked already: " + short(g.Digest))
+		return nil
 	}
 	s.openReview(op.Actor.Subject, now)
 	d := g.Decision(s, op, now)

@@ -43,7 +43,7 @@ func (r *Record) Discovered(snap *Snapshot, look Look) error {
 		r.rebindOthers(snap)
 		r.touch()
 		r.note(fmt.Sprintf("discovered: %d new, %d changed, %d unchanged, %d unavailable",
-			s.Discovery.Counts.New, s.Discovery.Counts.Changed, s.Discovery.Counts.Unchanged, s.Discovery.Counts.Unavailable))
+			s.Discovery.Counts.New, s.Discovery.Counts.Changed, s.Discovery.Counts.Unchanged, s.Discovery.Counts.Unavailable) + r.noteKept())
 		doubted = r.endDoubts()
 		r.emit(EventCapabilitiesDiscovered, CapabilitiesDiscovered{
 			ServerID: s.ServerID, TenantID: s.TenantID, Tools: len(snap.Of(KindTool)), Resources: len(snap.Of(KindResource)),
@@ -163,7 +163,7 @@ func (r *Record) refresh(snap *Snapshot, at time.Time) Counts {
 		case b == nil:
 		case tool.Verdict != "":
 			r.unbind(item.Name, tool.Verdict)
-		case !b.Holds(tool.Digests, s.TargetDigest):
+		case !b.Holds(tool.Digests, s.TargetDigest) && !r.keep(b, item, at):
 			r.unbind(item.Name, ReasonSchemaChanged)
 		}
 	}

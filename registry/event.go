@@ -1,5 +1,7 @@
 package registry
 
+import "time"
+
 // EventType is the topic of an integration event (R160).
 type EventType string
 
@@ -8,6 +10,10 @@ const (
 	EventServerRegistered       EventType = "tool-execution.mcp-servers.v1.mcp-server-registered"
 	EventServerStateChanged     EventType = "tool-execution.mcp-servers.v1.mcp-server-state-changed"
 	EventCapabilitiesDiscovered EventType = "tool-execution.mcp-servers.v1.mcp-capabilities-discovered"
+
+	EventApprovalExpiring EventType = "tool-execution.mcp-servers.v1.mcp-approval-expiring"
+	EventApprovalExpired  EventType = "tool-execution.mcp-servers.v1.mcp-approval-expired"
+	EventPolicyPublished  EventType = "tool-execution.governance-policies.v1.governance-policy-published"
 
 	EventDescriptorDrafted    EventType = "tool-execution.tool-descriptors.v1.tool-descriptor-drafted"
 	EventDescriptorPublished  EventType = "tool-execution.tool-descriptors.v1.tool-descriptor-published"
@@ -48,6 +54,25 @@ type CapabilitiesDiscovered struct {
 	Resources int    `json:"resources"`
 	Prompts   int    `json:"prompts"`
 	Unbound   int    `json:"unbound"`
+}
+
+// ApprovalExpiring is the payload of the events of an approval that expires, as a
+// reminder and when it has; Bound counts what it holds.
+type ApprovalExpiring struct {
+	ServerID   string    `json:"serverId"`
+	TenantID   string    `json:"tenantId"`
+	DecisionID string    `json:"decisionId"`
+	Bound      int       `json:"bound"`
+	DueAt      time.Time `json:"dueAt"`
+	EndsAt     time.Time `json:"endsAt"`
+}
+
+// PolicyPublished is the payload of EventPolicyPublished.
+type PolicyPublished struct {
+	TenantID string `json:"tenantId"`
+	Name     string `json:"name"`
+	Version  int    `json:"version"`
+	Digest   string `json:"digest"`
 }
 
 // DescriptorChanged is the payload of the events of descriptors that people

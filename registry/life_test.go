@@ -35,6 +35,7 @@ func newLife(t *testing.T, edit func(*registry.Registration)) *life {
 		edit(&g)
 	}
 	r, _ := registry.Registered(g, admin, t0)
+	r.Governance = demands(registry.ApprovalVerdict{Needed: 1})
 	return &life{T: t, r: r, last: r.Done(t0)}
 }
 
@@ -641,6 +642,10 @@ func TestEveryConditionOfResolveDeniesByItself(t *testing.T) {
 		{registry.ReasonServerNotActive, func(f *registry.ResolveFacts) { f.Server.State = registry.StateVerified }},
 		{registry.ReasonToolDisabled, func(f *registry.ResolveFacts) { f.Tool.Enabled = false }},
 		{registry.ReasonToolUnavailable, func(f *registry.ResolveFacts) { f.Tool.Available = false }},
+		{registry.ReasonApprovalExpired, func(f *registry.ResolveFacts) { f.Binding.EndsAt = t0 }},
+		{registry.ReasonApprovalExpired, func(f *registry.ResolveFacts) {
+			f.Binding.Bound, f.Binding.UnboundBy = false, registry.ReasonApprovalExpired
+		}},
 		{registry.ReasonSchemaChanged, func(f *registry.ResolveFacts) { f.Tool.Contract = "c2" }},
 		{registry.ReasonSchemaChanged, func(f *registry.ResolveFacts) { f.Tool.Text = "t2" }},
 		{registry.ReasonSchemaChanged, func(f *registry.ResolveFacts) { f.Tool.Behaviour = "b2" }},
@@ -671,7 +676,7 @@ func TestEveryConditionOfResolveDeniesByItself(t *testing.T) {
 	}
 	want := []registry.Reason{
 		"tool_not_found", "tool_provider_disabled", "server_retired", "auth_exception_expired", "server_quarantined", "server_degraded",
-		"server_not_active", "tool_disabled", "tool_unavailable", "schema_changed", "tool_unbound",
+		"server_not_active", "tool_disabled", "tool_unavailable", "approval_expired", "schema_changed", "tool_unbound",
 		"not_assigned",
 	}
 	if diff := cmp.Diff(want, registry.DenialOrder()); diff != "" {

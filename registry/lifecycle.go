@@ -76,8 +76,10 @@ func (e Edit) Check() error {
 		labels = *e.Labels
 	}
 	checkDetails(bad, deref(e.Description), deref(e.Owner), deref(e.ProductVersion), labels)
-	if e.GovernancePolicyRef != nil && *e.GovernancePolicyRef != PolicyDefault {
-		bad.WithField("governance_policy_ref", "no such policy bundle; there is %q", PolicyDefault)
+	if e.GovernancePolicyRef != nil {
+		if _, err := ParsePolicyRef(*e.GovernancePolicyRef); err != nil {
+			bad.WithField("governance_policy_ref", "%s", err.Error())
+		}
 	}
 	if e.URL != nil {
 		if err := CheckEndpoint(*e.URL); err != nil {

@@ -58,6 +58,14 @@ const (
 	ReasonNoLaunch                Reason = "no_launch"
 	ReasonUnsignedSignal          Reason = "unsigned_signal"
 	ReasonMalformedSignal         Reason = "malformed_signal"
+	ReasonTokenUnknown            Reason = "decision_token_unknown"
+	ReasonTokenUsed               Reason = "decision_token_used"
+	ReasonTokenExpired            Reason = "decision_token_expired"
+	ReasonTokenMismatch           Reason = "decision_token_mismatch"
+	ReasonPolicyExists            Reason = "policy_version_exists"
+	ReasonPolicyNotFound          Reason = "policy_not_found"
+	ReasonPolicyTests             Reason = "policy_tests_failed"
+	ReasonPolicyUnbinds           Reason = "policy_would_unbind"
 	ReasonConflictingWrite        Reason = "conflicting_write"
 	ReasonBusy                    Reason = "busy"
 	ReasonDependency              Reason = "dependency_error"
@@ -130,6 +138,7 @@ const (
 // What unbound a tool.
 const (
 	ReasonTargetChanged     Reason = "target_changed"
+	ReasonPolicyChanged     Reason = "policy_changed"
 	ReasonInconsistentLists Reason = "inconsistent_lists"
 )
 
@@ -191,6 +200,14 @@ var reasons = map[Reason]struct {
 	ReasonNoLaunch:                {CodePrecondition, "the server is not started by a command, so there is no launch to approve"},
 	ReasonUnsignedSignal:          {CodeForbidden, "a decision arrived as a signal without a decision token"},
 	ReasonMalformedSignal:         {CodeInvalid, "a decision arrived as a signal that cannot be read"},
+	ReasonTokenUnknown:            {CodeForbidden, "the tenant has no such decision token"},
+	ReasonTokenUsed:               {CodeForbidden, "the decision token was used already"},
+	ReasonTokenExpired:            {CodeForbidden, "the decision token is no longer good"},
+	ReasonTokenMismatch:           {CodeForbidden, "the decision token is for another server, digest or decision"},
+	ReasonPolicyExists:            {CodeAlreadyExists, "this version of the policy bundle, or a later one, is published, and versions never change"},
+	ReasonPolicyNotFound:          {CodeNotFound, "the tenant has no such policy bundle"},
+	ReasonPolicyTests:             {CodeInvalid, "tests of the policy bundle fail; the answer names each"},
+	ReasonPolicyUnbinds:           {CodePrecondition, "the policy bundle would unbind something that is bound now, and the request does not allow that"},
 	ReasonConflictingWrite:        {CodeAborted, "two writes met; the other one won"},
 	ReasonBusy:                    {CodeExhausted, "too many changes of this server are under way"},
 	ReasonDependency:              {CodeUnavailable, "a part that this needs (database, Temporal, secret store) is away"},
@@ -250,6 +267,7 @@ var reasons = map[Reason]struct {
 	ReasonInvalidHeaderMapping: {CodePrecondition, "the tool maps a parameter to an HTTP header in a way that the protocol forbids"},
 
 	ReasonTargetChanged:     {CodePrecondition, "the server is reached elsewhere or as somebody else than approved"},
+	ReasonPolicyChanged:     {CodePrecondition, "the policy that governs the server now would not have admitted the approval"},
 	ReasonInconsistentLists: {CodePrecondition, "two looks at the server showed two definitions of the tool, without a change in between"},
 }
 

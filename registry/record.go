@@ -25,12 +25,22 @@ type Record struct {
 	// of the tenant. nil means none does.
 	Taken func(toolID string) bool
 
+	// Bundle is the published bundle that Server.GovernancePolicyRef names; nil
+	// when it names a built-in one or none. It comes with the catalog.
+	Bundle *PolicyBundle
+	// Decisions are those that something is bound by, by id. They come when a
+	// change asks for them.
+	Decisions map[string]Decision
+	// Governance asks it. Whoever can evaluate bundles sets it.
+	Governance Governance
 	// Version finds the version of the server by the digest of its pair. nil means
 	// that none is kept.
 	Version func(pair string) (Version, bool)
 
 	changes Changes
 	before  State
+	weighed *Evidence  // of the approval that is being decided on
+	kept    []KeptTool // drifted tools that the policy kept bound
 }
 
 // Changes is what a change marked to be written.
@@ -48,11 +58,12 @@ type Changes struct {
 	Events      []Event
 	Note        string // for the audit row: what happened, in short
 	Detail      any    // for the audit row: an object; nil: nothing more to say
+	Asked       bool   // nothing changed, and that somebody asked is to be recorded
 }
 
 // Begin makes the record ready for one change.
 func (r *Record) Begin() {
-	r.before = r.Server.State
+	r.before, r.weighed, r.kept = r.Server.State, nil, nil
 	r.changes = Changes{
 		Tools: map[string]bool{}, Bindings: map[string]bool{}, Resources: map[string]bool{}, Prompts: map[string]bool{},
 	}
@@ -96,6 +107,21 @@ func (r *Record) Done(now time.Time) Changes {
 
 func (r *Record) emit(kind EventType, payload any) {
 	r.changes.Events = append(r.changes.Events, Event{kind, payload})
+}
+
+// asked notes a decision that finds what it asks for (R125): there is nothing to
+// change, and the audit trail has it all the same.
+func (r *Record) asked(note string) {
+	r.changes.Asked = true
+	r.note(note)
+}
+
+// noteAlso adds to what is noted already.
+func (r *Record) noteAlso(s string) {
+	if r.changes.Note != "" {
+		s = r.changes.Note + "; " + s
+	}
+	r.note(s)
 }
 
 func (r *Record) note(s string) { r.changes.Note = s }

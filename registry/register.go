@@ -83,8 +83,8 @@ func (g Registration) Check(inst Installation) error {
 	default:
 		e.WithField("authentication", "must be oauth2_protected_resource, workload_identity or none_exception")
 	}
-	if g.GovernancePolicyRef != PolicyDefault {
-		e.WithField("governance_policy_ref", "no such policy bundle; there is %q", PolicyDefault)
+	if _, err := ParsePolicyRef(g.GovernancePolicyRef); err != nil {
+		e.WithField("governance_policy_ref", "%s", err.Error())
 	}
 	if g.ProtocolVersion == "" {
 		e.WithField("protocol_version", "is required")

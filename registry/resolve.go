@@ -64,6 +64,9 @@ var conditions = []struct {
 			return "not offered since " + f.Tool.LastSeenAt.UTC().Format(time.RFC3339)
 		},
 	},
+	{ReasonApprovalExpired, func(f *ResolveFacts) bool {
+		return f.Binding != nil && (f.Binding.Bound && f.Binding.Ended(f.Now) || !f.Binding.Bound && f.Binding.UnboundBy == ReasonApprovalExpired)
+	}, nil},
 	{ReasonSchemaChanged, func(f *ResolveFacts) bool {
 		return f.Binding != nil && (!f.Binding.Bound || !f.Binding.Holds(f.Tool.Digests, f.Server.TargetDigest))
 	}, func(f *ResolveFacts) string { return string(f.Binding.UnboundBy) }},

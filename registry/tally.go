@@ -58,7 +58,7 @@ func Standing(review string, votes []Vote) []Vote {
 		case VerbApprove:
 			out = slices.DeleteFunc(out, func(v Vote) bool { return v.Subject == vote.Subject })
 			out = append(out, vote)
-		case VerbReject, VerbWithdraw, VerbApproveLaunch, VerbQuarantine:
+		case VerbReject, VerbWithdraw, VerbApproveLaunch, VerbQuarantine, VerbRenew:
 		}
 	}
 	return out

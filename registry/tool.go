@@ -43,8 +43,14 @@ type ToolBinding struct {
 	Bound         bool   `json:"bound" bun:"bound"`
 	UnboundBy     Reason `json:"unboundBy" bun:"unbound_by"` // why it is no longer bound
 	DecisionID    string `json:"decisionId" bun:"decision_id"`
-	Doubted       bool   `json:"doubted" bun:"doubted"` // a probe saw the tool otherwise; the next discovery ends that
+
+	DueAt   time.Time `json:"dueAt,omitzero" bun:"due_at,nullzero"`   // when the approval is to be renewed; zero: never
+	EndsAt  time.Time `json:"endsAt,omitzero" bun:"ends_at,nullzero"` // from when it holds no more; zero: for ever
+	Doubted bool      `json:"doubted" bun:"doubted"`                  // a probe saw the tool otherwise; the next discovery ends that
 }
+
+// Ended says whether the approval behind the binding is over at a time.
+func (b ToolBinding) Ended(now time.Time) bool { return !b.EndsAt.IsZero() && !now.Before(b.EndsAt) }
 
 // Holds says whether what was approved is what is there now.
 func (b ToolBinding) Holds(now Digests, target string) bool {
@@ -65,6 +71,8 @@ type ResourceBinding struct {
 	Bound          bool   `json:"bound" bun:"bound"`
 	UnboundBy      Reason `json:"unboundBy" bun:"unbound_by"` // why it is no longer bound
 	DecisionID     string `json:"decisionId" bun:"decision_id"`
+
+	EndsAt time.Time `json:"endsAt,omitzero" bun:"ends_at,nullzero"` // from when the approval holds no more; zero: for ever
 }
 
 // PromptBinding ties a prompt to a skill or a workflow step, never to a policy
@@ -80,6 +88,8 @@ type PromptBinding struct {
 	Bound           bool   `json:"bound" bun:"bound"`
 	UnboundBy       Reason `json:"unboundBy" bun:"unbound_by"` // why it is no longer bound
 	DecisionID      string `json:"decisionId" bun:"decision_id"`
+
+	EndsAt time.Time `json:"endsAt,omitzero" bun:"ends_at,nullzero"` // from when the approval holds no more; zero: for ever
 }
 
 // ProviderFamily is the kind of a provider (R100).

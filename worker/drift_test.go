@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"countersign/db"
 	"countersign/mcptest"
 	"countersign/registry"
@@ -100,7 +102,7 @@ func TestTwoHundredOtherWritingsAreNoDrift(t *testing.T) {
 		}
 	}
 	v := h.get("demo")
-	if v.SnapshotDigest != approved.SnapshotDigest || v.Review != approved.Review || v.State != registry.StateActive || v.Counts.Bound != len(tools) {
+	if v.SnapshotDigest != approved.SnapshotDigest || !cmp.Equal(v.Review, approved.Review) || v.State != registry.StateActive || v.Counts.Bound != len(tools) {
 		t.Errorf("%s %s, %d bound, %+v", v.State, v.SnapshotDigest, v.Counts.Bound, v.Review)
 	}
 	// Each discovery is told once, the row's version moves with none.

@@ -191,7 +191,7 @@ func approval(v db.ServerView, tools ...string) workflows.DecideInput {
 		a.Tools = append(a.Tools, registry.ToolLine{Tool: t, Class: registry.ClassRead, Enable: true})
 	}
 	return workflows.DecideInput{
-		Tenant: "default", ServerID: v.ServerID, Operation: operation("approve"), Ruling: registry.Ruling{Verb: registry.VerbApprove, Approval: a},
+		Tenant: "default", ServerID: v.ServerID, Operation: operation("approve"), Ruling: registry.Ruling{Verb: registry.VerbApprove, Approval: a, Comment: "as it is"},
 	}
 }
 

@@ -101,6 +101,25 @@ func (c Client) Retire(ctx context.Context, name string, in activities.RetireInp
 	return c.change(ctx, in.Tenant, name, UpdateRetire, in.Operation.ID, in)
 }
 
+// ApplyPolicy brings a published version of a bundle to the servers that it
+// governs, which unbind what it does not admit. It does not wait for them. Once
+// begun, a repeat changes nothing.
+func (c Client) ApplyPolicy(ctx context.Context, in PolicyChangeInput) error {
+	return c.patiently(ctx, func(ctx context.Context) error {
+		_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+			ID: PolicyWorkflowID(in.Tenant, in.Ref), TaskQueue: TaskQueue,
+			WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+			WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY,
+			StaticSummary:            "policy " + in.Ref,
+			TypedSearchAttributes:    temporal.NewSearchAttributes(AttributeTenant.ValueSet(in.Tenant)),
+		}, PolicyChange, in)
+		if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+			return nil
+		}
+		return err
+	})
+}
+
 func (c Client) change(ctx context.Context, tenant, name, update, id string, in any) (registry.Server, error) {
 	var out activities.ServerOutput
 	err := c.update(ctx, tenant, name, update, id, in, &out)

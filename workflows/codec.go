@@ -91,7 +91,7 @@ func (c *Codec) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error
 		}
 		out[i] = &commonpb.Payload{
 			Metadata: map[string][]byte{converter.MetadataEncoding: []byte(encryptedEncoding), metadataKeyID: []byte(c.first)},
-			Data:     c.keys[c.first].Seal(nil, nil, plain, []byte(c.first)),
+			Data:     c.keys[c.first].Seal(nil, nil, plain, []byte(c.first)), //nolint:gosec // this one makes its nonce itself
 		}
 	}
 	return out, nil
@@ -209,8 +209,8 @@ func (b blocking) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, err
 	return out, err
 }
 
-// Unreadable, deferred, makes an error of the panic with which a client says
-// that a key is missing.
+// Unreadable makes, when it is deferred, an error of the panic with which a
+// client says that a key is missing.
 func Unreadable(err *error) {
 	p := recover()
 	if p == nil {

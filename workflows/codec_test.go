@@ -101,7 +101,7 @@ func TestAMissingOrOtherKeyIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	changed := &commonpb.Payload{Metadata: p.GetMetadata(), Data: bytes.Clone(p.GetData())}
-	changed.Data[len(changed.Data)-1] ^= 1
+	changed.GetData()[len(changed.GetData())-1] ^= 1
 	cut := &commonpb.Payload{Metadata: p.GetMetadata(), Data: p.GetData()[:5]}
 	renamed := &commonpb.Payload{Metadata: map[string][]byte{"encoding": p.GetMetadata()["encoding"], "encryption-key-id": []byte("two")}, Data: p.GetData()}
 	for name, c := range map[string]struct {

@@ -16,6 +16,7 @@ const (
 	DiscoveryWorkflow      = "Discovery"
 	ConnectionTestWorkflow = "ConnectionTest"
 	ProbeSweepWorkflow     = "ProbeSweep"
+	PolicyChangeWorkflow   = "PolicyChange"
 
 	UpdateRegister        = "register"
 	UpdateEdit            = "edit"
@@ -31,8 +32,10 @@ const (
 	DecisionWithdraw      = "withdraw"
 	DecisionApproveLaunch = "approve_launch"
 	DecisionQuarantine    = "quarantine"
+	DecisionRenew         = "renew_exception"
 
-	SignalProbe = "probe_outcome"
+	SignalProbe  = "probe_outcome"
+	SignalPolicy = "policy_changed"
 
 	QueryStatus = "status"
 	QueryReview = "pending_approval"
@@ -42,7 +45,7 @@ const (
 )
 
 // decisions lists the decisions that come as updates and as signals.
-var decisions = []string{DecisionApprove, DecisionReject, DecisionRequestReview, DecisionWithdraw, DecisionApproveLaunch, DecisionQuarantine}
+var decisions = []string{DecisionApprove, DecisionReject, DecisionRequestReview, DecisionWithdraw, DecisionApproveLaunch, DecisionQuarantine, DecisionRenew}
 
 // Search attributes, to be registered in the namespace.
 var (
@@ -59,6 +62,10 @@ func ServerWorkflowID(tenant, name string) string { return "server/" + tenant + 
 func DiscoveryWorkflowID(tenant, serverID string, number int64) string {
 	return fmt.Sprintf("discovery/%s/%s/%d", tenant, serverID, number)
 }
+
+// PolicyWorkflowID names what brings a published version of a bundle to the
+// servers that it governs.
+func PolicyWorkflowID(tenant, ref string) string { return "policy/" + tenant + "/" + ref }
 
 // TestWorkflowID names one connection test.
 func TestWorkflowID(tenant, id string) string { return "test/" + tenant + "/" + id }

@@ -17,6 +17,7 @@ func TestNamesOnTheWireNeverChange(t *testing.T) {
 		workflows.DecisionApprove, workflows.DecisionReject, workflows.DecisionRequestReview, workflows.DecisionWithdraw, workflows.SignalProbe,
 		workflows.QueryStatus, workflows.QueryReview, workflows.ScheduleProbe,
 		workflows.AttributeTenant.GetName(), workflows.AttributeServer.GetName(), workflows.AttributeState.GetName(),
+		workflows.PolicyChangeWorkflow, workflows.DecisionRenew, workflows.SignalPolicy, workflows.PolicyWorkflowID("t", "n@1"),
 		workflows.ServerWorkflowID("t", "n"), workflows.DiscoveryWorkflowID("t", "srv_1", 3), workflows.TestWorkflowID("t", "x"),
 	}
 	want := []string{
@@ -25,6 +26,7 @@ func TestNamesOnTheWireNeverChange(t *testing.T) {
 		"approve", "reject", "request_review", "withdraw", "probe_outcome",
 		"status", "pending_approval", "handshake-probe",
 		"CountersignTenant", "CountersignServer", "CountersignState",
+		"PolicyChange", "renew_exception", "policy_changed", "policy/t/n@1",
 		"server/t/n", "discovery/t/srv_1/3", "test/t/x",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -26,6 +26,11 @@ func TestPayloadsKeepTheirForm(t *testing.T) {
 	for _, payload := range []any{
 		workflows.ServerInput{},
 		workflows.SweepInput{},
+		workflows.PolicyChangeInput{},
+		workflows.PolicySignal{},
+		activities.ReevaluateInput{},
+		activities.PolicyUsersInput{},
+		activities.PolicyUsersOutput{},
 		activities.RegisterInput{},
 		activities.RegisterOutput{},
 		activities.DecideInput{},
@@ -97,7 +102,11 @@ func fill(v reflect.Value) {
 		fill(v.Index(0))
 	case reflect.Map:
 		v.Set(reflect.MakeMap(v.Type()))
-		v.SetMapIndex(reflect.ValueOf("key").Convert(v.Type().Key()), reflect.ValueOf("value").Convert(v.Type().Elem()))
+		value := reflect.ValueOf(any("value"))
+		if v.Type().Elem().Kind() == reflect.Int {
+			value = reflect.ValueOf(7)
+		}
+		v.SetMapIndex(reflect.ValueOf("key").Convert(v.Type().Key()), value.Convert(v.Type().Elem()))
 	case reflect.String:
 		v.SetString("text")
 	case reflect.Bool:

@@ -174,6 +174,9 @@ func (s *server) details() string {
 	}
 	if v.Review.Status == registry.ReviewPending {
 		text += "\n\nWaiting for an approval of `" + v.Review.Digest + "`"
+		if v.Review.Tally != nil {
+			text += ": " + v.Review.Tally.String()
+		}
 	}
 	if v.Discovery.Status == registry.DiscoveryFailed {
 		text += "\n\nThe last discovery failed: " + string(v.Discovery.Reason)
@@ -223,6 +226,7 @@ func (s *server) nextTimer() time.Time {
 	if v.State.Probed() && !v.Causes.Has(registry.CauseAuthExceptionExpired) {
 		sooner(v.Exception.ExpiresAt)
 	}
+	sooner(v.NextTerm())
 	if s.number == 0 {
 		sooner(s.State.RetryAt)
 	}
@@ -272,6 +276,8 @@ func (s *server) expire(ctx workflow.Context) error {
 		return nil
 	case v.Review.Status == registry.ReviewPending && v.Review.ExpiresAt.Equal(due):
 		in.Digest = v.Review.Digest
+	case v.NextTerm().Equal(due):
+		in.Term = due
 	case v.Exception.ExpiresAt.Equal(due):
 		in.Exception = due
 	default:

@@ -20,7 +20,7 @@ func (s *server) pending(ctx workflow.Context) bool {
 			return true
 		}
 	}
-	return false
+	return workflow.GetSignalChannel(ctx, SignalPolicy).Len() > 0
 }
 
 // receive takes one signal and does what it says.
@@ -36,12 +36,28 @@ func (s *server) receive(ctx workflow.Context) error {
 	if workflow.GetSignalChannel(ctx, SignalProbe).ReceiveAsync(&raw) {
 		return s.onProbe(ctx, raw)
 	}
+	if workflow.GetSignalChannel(ctx, SignalPolicy).ReceiveAsync(&raw) {
+		return s.onPolicy(ctx, raw)
+	}
 	for _, verb := range decisions {
 		if workflow.GetSignalChannel(ctx, verb).ReceiveAsync(&raw) {
 			return s.onSignal(ctx, registry.Verb(verb), raw)
 		}
 	}
 	return nil
+}
+
+// onPolicy holds what is bound against the policy, of which a version was
+// published. It can only take away, so it does no harm when a stranger asks.
+func (s *server) onPolicy(ctx workflow.Context, raw converter.RawValue) error {
+	var in PolicySignal
+	if decode(raw, &in) != nil || in.Digest == "" {
+		return nil
+	}
+	out, err := do(ctx, committing, "hold it against policy "+in.Ref, act.Reevaluate, activities.ReevaluateInput{
+		Tenant: s.Tenant, ServerID: s.State.Server.ServerID, Digest: in.Digest,
+	})
+	return s.own(ctx, out.Server, err)
 }
 
 // onProbe applies a changed outcome of the sweep.

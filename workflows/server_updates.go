@@ -71,11 +71,14 @@ func (s *server) onRegister(ctx workflow.Context, in activities.RegisterInput) (
 
 func (s *server) onDecide(ctx workflow.Context, verb registry.Verb, in activities.DecideInput) (activities.ServerOutput, error) {
 	in.Ruling.Verb, in.Operation.Name, in.Operation.Origin = verb, string(verb), registry.OriginAPI
-	now, err := s.change(ctx, in.ServerID, func() (registry.Server, error) {
-		out, err := do(ctx, committing, string(verb)+" by "+in.Operation.Actor.Subject, act.Decide, in)
+	in.Token = ""
+	var out activities.ServerOutput
+	now, err := s.change(ctx, in.ServerID, func() (server registry.Server, err error) {
+		out, err = do(ctx, committing, string(verb)+" by "+in.Operation.Actor.Subject, act.Decide, in)
 		return out.Server, err
 	})
-	return activities.ServerOutput{Server: now}, err
+	out.Server = now
+	return out, err
 }
 
 func (s *server) onEdit(ctx workflow.Context, in activities.EditInput) (activities.ServerOutput, error) {

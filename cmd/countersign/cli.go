@@ -22,6 +22,7 @@ type cli struct {
 	now            func() time.Time
 
 	server, token, tokenFile, context string
+	files                             certificateFiles
 	output                            string
 	quiet, noColor, yes               bool
 	timeout                           time.Duration // 0: the command's own
@@ -43,6 +44,7 @@ func (c *cli) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.token, "token", "", "bearer `TOKEN` (env COUNTERSIGN_TOKEN, which other processes do not see)")
 	flags.StringVar(&c.tokenFile, "token-file", "", "`FILE` that holds the bearer token")
 	flags.StringVar(&c.context, "context", "", "`NAME` of the context to use instead of the current one")
+	addCertificateFlags(flags, &c.files)
 	flags.BoolVarP(&c.quiet, "quiet", "q", false, "no notes on standard error, only errors")
 	flags.BoolVar(&c.noColor, "no-color", false, "no colours (env NO_COLOR)")
 	flags.BoolVarP(&c.yes, "yes", "y", false, "answer yes to every question")
@@ -67,7 +69,7 @@ func (c *cli) checkFlags() error {
 	if c.token != "" && c.tokenFile != "" {
 		return usagef("--token and --token-file exclude each other")
 	}
-	return nil
+	return c.files.check("--client-cert and --client-key")
 }
 
 // within bounds a command, or what a command does between two questions.

@@ -31,6 +31,7 @@ type connection struct {
 	token     string
 	tokenFrom string // for people: where the token came from
 	signedIn  string // the context of a sign-in that the token came by
+	transport http.RoundTripper
 }
 
 // connection decides, in this order: flags, a context named by --context, the
@@ -54,6 +55,9 @@ func (c *cli) connection() (connection, error) {
 	default:
 		out.server = defaultServer
 	}
+	if err == nil {
+		out.transport, err = c.transport(saved, named, fromContext)
+	}
 	if err != nil {
 		return connection{}, err
 	}
@@ -62,6 +66,9 @@ func (c *cli) connection() (connection, error) {
 		// Who signed in at a server is signed in there, however it is named.
 		saved, err = c.signedInAt(out.server)
 		out.token, out.tokenFrom = saved.Token, "context "+saved.Name
+		if err == nil && saved.Name != "" {
+			out.transport, err = c.transport(saved, false, true)
+		}
 	}
 	if saved.Login != nil && out.tokenFrom == "context "+saved.Name {
 		out.signedIn = saved.Name
@@ -176,6 +183,7 @@ func (c *cli) clients(where connection) *api {
 		c.notef("warning: the token goes to %s unencrypted", where.server)
 	}
 	client := &http.Client{
+		Transport: where.transport,
 		// A redirected call would carry the token to wherever the answer points.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

@@ -32,6 +32,8 @@ type savedContext struct {
 	TokenFile string      `yaml:"token_file,omitempty"`
 	TokenEnv  string      `yaml:"token_env,omitempty"`
 	Login     *savedLogin `yaml:"login,omitempty"` // how the token came, if somebody signed in
+
+	Certificates certificateFiles `yaml:",inline"`
 }
 
 // tokenFrom says where the token is, without saying it.
@@ -225,7 +227,8 @@ func setContextCommand(c *cli) *cobra.Command {
 		Short: "Make or change a context",
 		Long: `Makes a context, or changes of an existing one what the flags name. The first
 context becomes the current one. --token stores the token itself; --token-file
-and --token-env store where it is.`,
+and --token-env store where it is. --ca-file, --client-cert and --client-key store
+where the certificates are with which the server is spoken to.`,
 		Example: "  countersign config set-context dev --server http://127.0.0.1:8080 --token-env DEV_TOKEN",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: c.completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -278,9 +281,15 @@ func (c *cli) change(s *savedContext, tokenEnv string) error {
 		}
 		if server != s.Server {
 			s.Token, s.TokenFile, s.TokenEnv, s.Login = "", "", "", nil // they were another server's
+			s.Certificates = certificateFiles{}
 		}
 		s.Server = server
 	}
+	given, err := c.files.absolute()
+	if err != nil {
+		return err
+	}
+	s.Certificates = given.over(s.Certificates)
 	switch {
 	case c.token != "":
 		token, err := checkToken(c.token, "--token")

@@ -182,6 +182,9 @@ func (c *cli) explain(f *failure, e *connect.Error, ours bool) {
 		f.Reason = registry.ReasonDependency
 		f.Message = "cannot reach " + where.server + ": " + cause(e)
 		f.Next = "start Countersign there, or say where it is by --server, COUNTERSIGN_SERVER or a context"
+		if strings.Contains(f.Message, "x509: ") {
+			f.Next = "if it is the right one, say whose certificates to trust by --ca-file, COUNTERSIGN_CA_FILE or a context"
+		}
 	default:
 		f.Message = where.server + " does not answer like a Countersign API: " + e.Message()
 		f.Next = elsewhere

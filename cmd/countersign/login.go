@@ -81,6 +81,19 @@ func (c *cli) login(ctx context.Context, l signingIn) error {
 	if exposed(saved.Server) {
 		return usagef("%s is not encrypted: no token is sent there", saved.Server)
 	}
+	if before, err := f.find(saved.Name); err == nil && strings.TrimRight(before.Server, "/") != saved.Server {
+		saved.Certificates = certificateFiles{} // they were for another server
+	}
+	given, err := c.files.absolute()
+	if err != nil {
+		return err
+	}
+	saved.Certificates = given.over(saved.Certificates)
+	transport, err := c.transport(saved, c.context != "", true)
+	if err != nil {
+		return err
+	}
+	ctx = speaking(ctx, transport)
 	at, err := c.choosePlace(ctx, saved.Server, l)
 	if err != nil {
 		return err
@@ -90,7 +103,7 @@ func (c *cli) login(ctx context.Context, l signingIn) error {
 		return err
 	}
 	// What the API does not take is not kept.
-	who, err := c.clients(connection{server: saved.Server, token: token.AccessToken}).identity.WhoAmI(ctx, &registryv1.WhoAmIRequest{})
+	who, err := c.clients(connection{server: saved.Server, token: token.AccessToken, transport: transport}).identity.WhoAmI(ctx, &registryv1.WhoAmIRequest{})
 	if err != nil {
 		f := c.failureOf(err)
 		f.Message = saved.Server + " does not take the token of " + at.Issuer + ": " + f.Message
@@ -247,7 +260,7 @@ func (c *cli) authorize(ctx context.Context, at place, server string, l signingI
 	if came.err != nil {
 		return nil, came.err
 	}
-	token, err := config.Exchange(oidc.ClientContext(ctx, issuerClient()), came.code, oauth2.VerifierOption(verifier))
+	token, err := config.Exchange(oidc.ClientContext(ctx, issuerClient(ctx)), came.code, oauth2.VerifierOption(verifier))
 	if err != nil {
 		if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok && refused.ErrorCode != "" {
 			return nil, failf(registry.ReasonUnauthenticated, "the issuer %s gives no token: %s", at.Issuer, some(": ", refused.ErrorCode, refused.ErrorDescription))
@@ -270,7 +283,7 @@ func checkID(ctx context.Context, provider *oidc.Provider, at place, token *oaut
 	if !ok {
 		return refused("it has no ID token")
 	}
-	id, err := provider.Verifier(&oidc.Config{ClientID: at.ClientID}).Verify(oidc.ClientContext(ctx, issuerClient()), raw)
+	id, err := provider.Verifier(&oidc.Config{ClientID: at.ClientID}).Verify(oidc.ClientContext(ctx, issuerClient(ctx)), raw)
 	if err != nil {
 		return refused("its ID token is not valid")
 	}

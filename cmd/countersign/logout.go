@@ -46,7 +46,11 @@ and tells the issuer to renew it no more. The context itself stays.`,
 			if old.Refresh == "" {
 				return nil
 			}
-			if err := revoke(ctx, old); err != nil {
+			transport, err := c.transport(saved, c.context != "", true)
+			if err != nil {
+				return err
+			}
+			if err := revoke(speaking(ctx, transport), old); err != nil {
 				c.notef("warning: %s was not told: %s", old.Issuer, c.failureOf(err).Message)
 			}
 			return nil

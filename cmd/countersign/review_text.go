@@ -315,21 +315,24 @@ func approveLine(s server, r *registryv1.GetReviewResponse, digest string) strin
 		tools = []string{" --all --class CLASS"}
 	}
 	line += strings.Join(tools, "")
-	others := ""
+	var others []string
+	again := func(item reviewItem) bool {
+		return item.GetNeedsLook() && offered(item) && item.GetTerms() != nil && item.GetQuarantineReason() == ""
+	}
 	for _, item := range slices.Concat(r.GetResources(), r.GetTemplates()) {
-		if terms := item.GetTerms(); item.GetNeedsLook() && offered(item) && terms != nil && item.GetQuarantineReason() == "" {
-			others += " --resource " + shellWord(item.GetDiff().GetName()+"="+terms.GetClassification())
+		if again(item) {
+			others = append(others, " --resource "+shellWord(item.GetDiff().GetName()+"="+item.GetTerms().GetClassification()))
 		}
 	}
 	for _, item := range r.GetPrompts() {
-		if terms := item.GetTerms(); item.GetNeedsLook() && offered(item) && terms != nil && item.GetQuarantineReason() == "" {
-			others += " --prompt " + shellWord(item.GetDiff().GetName()+"="+some("", orNothing("skill:", terms.GetSkillId()), orNothing("step:", terms.GetWorkflowStepRef())))
+		if terms := item.GetTerms(); again(item) {
+			others = append(others, " --prompt "+shellWord(item.GetDiff().GetName()+"="+some("", orNothing("skill:", terms.GetSkillId()), orNothing("step:", terms.GetWorkflowStepRef()))))
 		}
 	}
-	if len(tools) == 0 && others == "" {
+	if len(tools)+len(others) == 0 {
 		line += " --empty"
 	}
-	return line + others
+	return line + strings.Join(others, "")
 }
 
 // shellWord quotes a word for a shell, if that is needed.

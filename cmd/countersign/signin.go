@@ -47,8 +47,9 @@ func signInAgain(context string) string { return "countersign login --context " 
 
 // issuerClient asks issuers. It follows no redirect: what is sent there is for
 // nobody else.
-func issuerClient() *http.Client {
+func issuerClient(ctx context.Context) *http.Client {
 	return &http.Client{
+		Transport:     transportOf(ctx),
 		Timeout:       issuerTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -60,7 +61,7 @@ func (c *cli) places(ctx context.Context, server string) ([]place, error) {
 	if err != nil {
 		return nil, err
 	}
-	response, err := issuerClient().Do(request)
+	response, err := issuerClient(ctx).Do(request)
 	if err != nil {
 		return nil, failf(registry.ReasonDependency, "cannot reach %s: %s", server, cause(err)).
 			withNext("start Countersign there, or say where it is by --server, COUNTERSIGN_SERVER or a context")
@@ -79,7 +80,7 @@ func (c *cli) places(ctx context.Context, server string) ([]place, error) {
 // issuerOf reads what an issuer says of itself, and makes the client of the
 // code flow there.
 func issuerOf(ctx context.Context, at place) (*oidc.Provider, *oauth2.Config, error) {
-	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, issuerClient()), at.Issuer)
+	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, issuerClient(ctx)), at.Issuer)
 	if err != nil {
 		return nil, nil, failf(registry.ReasonDependency, "the issuer %s does not answer as one: %s", at.Issuer, cause(err))
 	}
@@ -118,7 +119,7 @@ func (c *cli) bearer(where connection) func(context.Context) (string, error) {
 		if token != "" && c.now().Before(until) {
 			return token, nil
 		}
-		saved, err := c.renewed(ctx, where.signedIn)
+		saved, err := c.renewed(speaking(ctx, where.transport), where.signedIn)
 		if err != nil {
 			return "", err
 		}
@@ -198,7 +199,7 @@ func refresh(ctx context.Context, l savedLogin) (*oauth2.Token, error) {
 	if err != nil {
 		return nil, err
 	}
-	return config.TokenSource(oidc.ClientContext(ctx, issuerClient()), &oauth2.Token{RefreshToken: l.Refresh}).Token()
+	return config.TokenSource(oidc.ClientContext(ctx, issuerClient(ctx)), &oauth2.Token{RefreshToken: l.Refresh}).Token()
 }
 
 // revoke tells an issuer that a sign-in is over (RFC 7009), if it listens.
@@ -222,7 +223,7 @@ func revoke(ctx context.Context, l savedLogin) error {
 		return err
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	response, err := issuerClient().Do(request)
+	response, err := issuerClient(ctx).Do(request)
 	if err != nil {
 		return err
 	}

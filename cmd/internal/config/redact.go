@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // DSN says where a database is, maybe with a password. However it is printed,
@@ -72,7 +73,9 @@ func logged(v reflect.Value) slog.Value {
 	for i := range v.NumField() {
 		key, field := v.Type().Field(i).Tag.Get("koanf"), v.Field(i)
 		switch {
-		case field.IsZero():
+		case field.IsZero(), field.Kind() == reflect.Slice && field.Len() == 0:
+		case field.Type() == reflect.TypeFor[time.Duration]():
+			attrs = append(attrs, slog.String(key, fmt.Sprint(field.Interface())))
 		case field.Kind() == reflect.Struct:
 			attrs = append(attrs, slog.Attr{Key: key, Value: logged(field)})
 		default:

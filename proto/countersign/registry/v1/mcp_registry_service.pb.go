@@ -107,8 +107,11 @@ type ResolveToolResponse struct {
 	Health *Health `protobuf:"bytes,7,opt,name=health,proto3" json:"health,omitempty"`
 	// Each call needs a person's approval first.
 	RequiresApproval bool `protobuf:"varint,8,opt,name=requires_approval,json=requiresApproval,proto3" json:"requires_approval,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Digest of the governance policy bundle that was asked, or would be. Absent
+	// when there is none: then every call is denied.
+	GovernancePolicyDigest string `protobuf:"bytes,9,opt,name=governance_policy_digest,json=governancePolicyDigest,proto3" json:"governance_policy_digest,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
 }
 
 func (x *ResolveToolResponse) Reset() {
@@ -197,6 +200,13 @@ func (x *ResolveToolResponse) GetRequiresApproval() bool {
 	return false
 }
 
+func (x *ResolveToolResponse) GetGovernancePolicyDigest() string {
+	if x != nil {
+		return x.GovernancePolicyDigest
+	}
+	return ""
+}
+
 // Where and how to call a tool. No secret is in it.
 type Routing struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -226,14 +236,16 @@ type Routing struct {
 	DescriptorId string `protobuf:"bytes,12,opt,name=descriptor_id,json=descriptorId,proto3" json:"descriptor_id,omitempty"`
 	// The descriptor's version.
 	DescriptorVersion string `protobuf:"bytes,13,opt,name=descriptor_version,json=descriptorVersion,proto3" json:"descriptor_version,omitempty"`
-	// The governance policy bundle of the call.
+	// The reference to the governance policy bundle of the call.
 	GovernancePolicyRef string `protobuf:"bytes,14,opt,name=governance_policy_ref,json=governancePolicyRef,proto3" json:"governance_policy_ref,omitempty"`
 	// The operator's command, for stdio.
 	CommandRef string `protobuf:"bytes,15,opt,name=command_ref,json=commandRef,proto3" json:"command_ref,omitempty"`
 	// Digest of where the server is reached and as whom, as it was approved.
-	TargetDigest  string `protobuf:"bytes,16,opt,name=target_digest,json=targetDigest,proto3" json:"target_digest,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	TargetDigest string `protobuf:"bytes,16,opt,name=target_digest,json=targetDigest,proto3" json:"target_digest,omitempty"`
+	// Its digest, as in the answer.
+	GovernancePolicyDigest string `protobuf:"bytes,17,opt,name=governance_policy_digest,json=governancePolicyDigest,proto3" json:"governance_policy_digest,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
 }
 
 func (x *Routing) Reset() {
@@ -374,6 +386,13 @@ func (x *Routing) GetCommandRef() string {
 func (x *Routing) GetTargetDigest() string {
 	if x != nil {
 		return x.TargetDigest
+	}
+	return ""
+}
+
+func (x *Routing) GetGovernancePolicyDigest() string {
+	if x != nil {
+		return x.GovernancePolicyDigest
 	}
 	return ""
 }
@@ -725,7 +744,7 @@ const file_countersign_registry_v1_mcp_registry_service_proto_rawDesc = "" +
 	"\atool_id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80\x04R\x06toolId\x12\x1e\n" +
 	"\x05agent\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\x05agent\x12&\n" +
-	"\tworkspace\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\tworkspace\"\xb6\x02\n" +
+	"\tworkspace\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\tworkspace\"\xf0\x02\n" +
 	"\x13ResolveToolResponse\x12\x17\n" +
 	"\atool_id\x18\x01 \x01(\tR\x06toolId\x12\x1a\n" +
 	"\bcallable\x18\x02 \x01(\bR\bcallable\x12\x16\n" +
@@ -734,7 +753,8 @@ const file_countersign_registry_v1_mcp_registry_service_proto_rawDesc = "" +
 	"\amessage\x18\x05 \x01(\tR\amessage\x12:\n" +
 	"\arouting\x18\x06 \x01(\v2 .countersign.registry.v1.RoutingR\arouting\x127\n" +
 	"\x06health\x18\a \x01(\v2\x1f.countersign.registry.v1.HealthR\x06health\x12+\n" +
-	"\x11requires_approval\x18\b \x01(\bR\x10requiresApproval\"\xd1\x05\n" +
+	"\x11requires_approval\x18\b \x01(\bR\x10requiresApproval\x128\n" +
+	"\x18governance_policy_digest\x18\t \x01(\tR\x16governancePolicyDigest\"\x8b\x06\n" +
 	"\aRouting\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x1f\n" +
 	"\vserver_name\x18\x02 \x01(\tR\n" +
@@ -755,7 +775,8 @@ const file_countersign_registry_v1_mcp_registry_service_proto_rawDesc = "" +
 	"\x15governance_policy_ref\x18\x0e \x01(\tR\x13governancePolicyRef\x12\x1f\n" +
 	"\vcommand_ref\x18\x0f \x01(\tR\n" +
 	"commandRef\x12#\n" +
-	"\rtarget_digest\x18\x10 \x01(\tR\ftargetDigest\"\x95\x01\n" +
+	"\rtarget_digest\x18\x10 \x01(\tR\ftargetDigest\x128\n" +
+	"\x18governance_policy_digest\x18\x11 \x01(\tR\x16governancePolicyDigest\"\x95\x01\n" +
 	"\x18BatchResolveToolsRequest\x121\n" +
 	"\btool_ids\x18\x01 \x03(\tB\x16\xbaH\x13\x92\x01\x10\b\x01\x10\xc8\x01\x18\x01\"\ar\x05\x10\x01(\x80\x04R\atoolIds\x12\x1e\n" +
 	"\x05agent\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\x05agent\x12&\n" +

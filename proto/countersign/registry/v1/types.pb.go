@@ -1227,7 +1227,14 @@ type Review struct {
 	// When.
 	DecideTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=decide_time,json=decideTime,proto3" json:"decide_time,omitempty"`
 	// The record of the decision.
-	DecisionId    string `protobuf:"bytes,10,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
+	DecisionId string `protobuf:"bytes,10,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
+	// Approvals so far, while the governance policy wants more of them, or those
+	// that were enough.
+	Votes []*ReviewVote `protobuf:"bytes,11,rep,name=votes,proto3" json:"votes,omitempty"`
+	// Where they stand, for people. Empty while there are none.
+	Standing string `protobuf:"bytes,12,opt,name=standing,proto3" json:"standing,omitempty"`
+	// How many more people are needed at least.
+	PeopleMissing int32 `protobuf:"varint,13,opt,name=people_missing,json=peopleMissing,proto3" json:"people_missing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1332,6 +1339,119 @@ func (x *Review) GetDecisionId() string {
 	return ""
 }
 
+func (x *Review) GetVotes() []*ReviewVote {
+	if x != nil {
+		return x.Votes
+	}
+	return nil
+}
+
+func (x *Review) GetStanding() string {
+	if x != nil {
+		return x.Standing
+	}
+	return ""
+}
+
+func (x *Review) GetPeopleMissing() int32 {
+	if x != nil {
+		return x.PeopleMissing
+	}
+	return 0
+}
+
+// One approval of what is under review.
+type ReviewVote struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who gave it.
+	Subject string `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
+	// Their roles at that time.
+	Roles []string `protobuf:"bytes,2,rep,name=roles,proto3" json:"roles,omitempty"`
+	// When.
+	Time *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	// Why.
+	Comment string `protobuf:"bytes,4,opt,name=comment,proto3" json:"comment,omitempty"`
+	// The record of it.
+	DecisionId string `protobuf:"bytes,5,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
+	// What identifies the lines that were approved: approvals count together when
+	// these are equal.
+	ContentDigest string `protobuf:"bytes,6,opt,name=content_digest,json=contentDigest,proto3" json:"content_digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReviewVote) Reset() {
+	*x = ReviewVote{}
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReviewVote) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReviewVote) ProtoMessage() {}
+
+func (x *ReviewVote) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReviewVote.ProtoReflect.Descriptor instead.
+func (*ReviewVote) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ReviewVote) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *ReviewVote) GetRoles() []string {
+	if x != nil {
+		return x.Roles
+	}
+	return nil
+}
+
+func (x *ReviewVote) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *ReviewVote) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+func (x *ReviewVote) GetDecisionId() string {
+	if x != nil {
+		return x.DecisionId
+	}
+	return ""
+}
+
+func (x *ReviewVote) GetContentDigest() string {
+	if x != nil {
+		return x.ContentDigest
+	}
+	return ""
+}
+
 // The last discovery of a server.
 type Discovery struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1365,7 +1485,7 @@ type Discovery struct {
 
 func (x *Discovery) Reset() {
 	*x = Discovery{}
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[5]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1377,7 +1497,7 @@ func (x *Discovery) String() string {
 func (*Discovery) ProtoMessage() {}
 
 func (x *Discovery) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[5]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1390,7 +1510,7 @@ func (x *Discovery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Discovery.ProtoReflect.Descriptor instead.
 func (*Discovery) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{5}
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Discovery) GetNumber() int64 {
@@ -1494,7 +1614,7 @@ type AuthenticationException struct {
 
 func (x *AuthenticationException) Reset() {
 	*x = AuthenticationException{}
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[6]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1506,7 +1626,7 @@ func (x *AuthenticationException) String() string {
 func (*AuthenticationException) ProtoMessage() {}
 
 func (x *AuthenticationException) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[6]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1519,7 +1639,7 @@ func (x *AuthenticationException) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthenticationException.ProtoReflect.Descriptor instead.
 func (*AuthenticationException) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{6}
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AuthenticationException) GetReason() string {
@@ -1573,7 +1693,7 @@ type BindingCounts struct {
 
 func (x *BindingCounts) Reset() {
 	*x = BindingCounts{}
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[7]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1585,7 +1705,7 @@ func (x *BindingCounts) String() string {
 func (*BindingCounts) ProtoMessage() {}
 
 func (x *BindingCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[7]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1598,7 +1718,7 @@ func (x *BindingCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BindingCounts.ProtoReflect.Descriptor instead.
 func (*BindingCounts) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{7}
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *BindingCounts) GetTools() int32 {
@@ -1663,7 +1783,7 @@ type ReportedIdentity struct {
 
 func (x *ReportedIdentity) Reset() {
 	*x = ReportedIdentity{}
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[8]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1675,7 +1795,7 @@ func (x *ReportedIdentity) String() string {
 func (*ReportedIdentity) ProtoMessage() {}
 
 func (x *ReportedIdentity) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[8]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1688,7 +1808,7 @@ func (x *ReportedIdentity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportedIdentity.ProtoReflect.Descriptor instead.
 func (*ReportedIdentity) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{8}
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReportedIdentity) GetName() string {
@@ -1755,13 +1875,17 @@ type Tool struct {
 	// Each call needs a person's approval first. An administrator's, and survives
 	// everything.
 	RequiresApproval bool `protobuf:"varint,23,opt,name=requires_approval,json=requiresApproval,proto3" json:"requires_approval,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// When its approval is to be renewed. Absent when it does not expire.
+	ApprovalDueTime *timestamppb.Timestamp `protobuf:"bytes,24,opt,name=approval_due_time,json=approvalDueTime,proto3" json:"approval_due_time,omitempty"`
+	// From when its approval holds no more. Absent when it does not expire.
+	ApprovalEndTime *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=approval_end_time,json=approvalEndTime,proto3" json:"approval_end_time,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Tool) Reset() {
 	*x = Tool{}
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[9]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1773,7 +1897,7 @@ func (x *Tool) String() string {
 func (*Tool) ProtoMessage() {}
 
 func (x *Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[9]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1786,7 +1910,7 @@ func (x *Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tool.ProtoReflect.Descriptor instead.
 func (*Tool) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{9}
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Tool) GetToolId() string {
@@ -1950,6 +2074,20 @@ func (x *Tool) GetRequiresApproval() bool {
 	return false
 }
 
+func (x *Tool) GetApprovalDueTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ApprovalDueTime
+	}
+	return nil
+}
+
+func (x *Tool) GetApprovalEndTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ApprovalEndTime
+	}
+	return nil
+}
+
 // The digests of a tool.
 type Digests struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1967,7 +2105,7 @@ type Digests struct {
 
 func (x *Digests) Reset() {
 	*x = Digests{}
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[10]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1979,7 +2117,7 @@ func (x *Digests) String() string {
 func (*Digests) ProtoMessage() {}
 
 func (x *Digests) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[10]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1992,7 +2130,7 @@ func (x *Digests) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Digests.ProtoReflect.Descriptor instead.
 func (*Digests) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{10}
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Digests) GetContract() string {
@@ -2054,7 +2192,7 @@ type Resource struct {
 
 func (x *Resource) Reset() {
 	*x = Resource{}
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[11]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2066,7 +2204,7 @@ func (x *Resource) String() string {
 func (*Resource) ProtoMessage() {}
 
 func (x *Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[11]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2079,7 +2217,7 @@ func (x *Resource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resource.ProtoReflect.Descriptor instead.
 func (*Resource) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{11}
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Resource) GetUri() string {
@@ -2186,7 +2324,7 @@ type Prompt struct {
 
 func (x *Prompt) Reset() {
 	*x = Prompt{}
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[12]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2198,7 +2336,7 @@ func (x *Prompt) String() string {
 func (*Prompt) ProtoMessage() {}
 
 func (x *Prompt) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[12]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2211,7 +2349,7 @@ func (x *Prompt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prompt.ProtoReflect.Descriptor instead.
 func (*Prompt) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{12}
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Prompt) GetName() string {
@@ -2300,7 +2438,7 @@ type Run struct {
 
 func (x *Run) Reset() {
 	*x = Run{}
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[13]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2312,7 +2450,7 @@ func (x *Run) String() string {
 func (*Run) ProtoMessage() {}
 
 func (x *Run) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_types_proto_msgTypes[13]
+	mi := &file_countersign_registry_v1_types_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2325,7 +2463,7 @@ func (x *Run) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Run.ProtoReflect.Descriptor instead.
 func (*Run) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{13}
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Run) GetWorkflowId() string {
@@ -2457,7 +2595,7 @@ const file_countersign_registry_v1_types_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
 	"\asummary\x18\x03 \x01(\tR\asummary\x12\x1b\n" +
 	"\tnext_step\x18\x04 \x01(\tR\bnextStep\x120\n" +
-	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xc3\x03\n" +
+	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xc1\x04\n" +
 	"\x06Review\x12=\n" +
 	"\x06status\x18\x01 \x01(\x0e2%.countersign.registry.v1.ReviewStatusR\x06status\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12'\n" +
@@ -2473,7 +2611,19 @@ const file_countersign_registry_v1_types_proto_rawDesc = "" +
 	"decideTime\x12\x1f\n" +
 	"\vdecision_id\x18\n" +
 	" \x01(\tR\n" +
-	"decisionId\"\xef\x03\n" +
+	"decisionId\x129\n" +
+	"\x05votes\x18\v \x03(\v2#.countersign.registry.v1.ReviewVoteR\x05votes\x12\x1a\n" +
+	"\bstanding\x18\f \x01(\tR\bstanding\x12%\n" +
+	"\x0epeople_missing\x18\r \x01(\x05R\rpeopleMissing\"\xce\x01\n" +
+	"\n" +
+	"ReviewVote\x12\x18\n" +
+	"\asubject\x18\x01 \x01(\tR\asubject\x12\x14\n" +
+	"\x05roles\x18\x02 \x03(\tR\x05roles\x12.\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
+	"\acomment\x18\x04 \x01(\tR\acomment\x12\x1f\n" +
+	"\vdecision_id\x18\x05 \x01(\tR\n" +
+	"decisionId\x12%\n" +
+	"\x0econtent_digest\x18\x06 \x01(\tR\rcontentDigest\"\xef\x03\n" +
 	"\tDiscovery\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x03R\x06number\x12@\n" +
 	"\x06status\x18\x02 \x01(\x0e2(.countersign.registry.v1.DiscoveryStatusR\x06status\x12\x16\n" +
@@ -2508,7 +2658,7 @@ const file_countersign_registry_v1_types_proto_rawDesc = "" +
 	"\rbound_prompts\x18\a \x01(\x05R\fboundPrompts\"@\n" +
 	"\x10ReportedIdentity\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\tR\aversion\"\xc1\a\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\"\xd1\b\n" +
 	"\x04Tool\x12\x17\n" +
 	"\atool_id\x18\x01 \x01(\tR\x06toolId\x12\x1b\n" +
 	"\tserver_id\x18\x02 \x01(\tR\bserverId\x12\x1f\n" +
@@ -2534,7 +2684,9 @@ const file_countersign_registry_v1_types_proto_rawDesc = "" +
 	"\x0fdefinition_json\x18\x14 \x01(\tR\x0edefinitionJson\x12B\n" +
 	"\x0ffirst_seen_time\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\rfirstSeenTime\x12@\n" +
 	"\x0elast_seen_time\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\flastSeenTime\x12+\n" +
-	"\x11requires_approval\x18\x17 \x01(\bR\x10requiresApproval\"k\n" +
+	"\x11requires_approval\x18\x17 \x01(\bR\x10requiresApproval\x12F\n" +
+	"\x11approval_due_time\x18\x18 \x01(\v2\x1a.google.protobuf.TimestampR\x0fapprovalDueTime\x12F\n" +
+	"\x11approval_end_time\x18\x19 \x01(\v2\x1a.google.protobuf.TimestampR\x0fapprovalEndTime\"k\n" +
 	"\aDigests\x12\x1a\n" +
 	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x1c\n" +
@@ -2637,7 +2789,7 @@ func file_countersign_registry_v1_types_proto_rawDescGZIP() []byte {
 }
 
 var file_countersign_registry_v1_types_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
-var file_countersign_registry_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_countersign_registry_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_countersign_registry_v1_types_proto_goTypes = []any{
 	(McpDirection)(0),               // 0: countersign.registry.v1.McpDirection
 	(McpTransport)(0),               // 1: countersign.registry.v1.McpTransport
@@ -2653,63 +2805,68 @@ var file_countersign_registry_v1_types_proto_goTypes = []any{
 	(*Launch)(nil),                  // 11: countersign.registry.v1.Launch
 	(*Health)(nil),                  // 12: countersign.registry.v1.Health
 	(*Review)(nil),                  // 13: countersign.registry.v1.Review
-	(*Discovery)(nil),               // 14: countersign.registry.v1.Discovery
-	(*AuthenticationException)(nil), // 15: countersign.registry.v1.AuthenticationException
-	(*BindingCounts)(nil),           // 16: countersign.registry.v1.BindingCounts
-	(*ReportedIdentity)(nil),        // 17: countersign.registry.v1.ReportedIdentity
-	(*Tool)(nil),                    // 18: countersign.registry.v1.Tool
-	(*Digests)(nil),                 // 19: countersign.registry.v1.Digests
-	(*Resource)(nil),                // 20: countersign.registry.v1.Resource
-	(*Prompt)(nil),                  // 21: countersign.registry.v1.Prompt
-	(*Run)(nil),                     // 22: countersign.registry.v1.Run
-	nil,                             // 23: countersign.registry.v1.McpServer.LabelsEntry
-	nil,                             // 24: countersign.registry.v1.Command.EnvEntry
-	(*timestamppb.Timestamp)(nil),   // 25: google.protobuf.Timestamp
+	(*ReviewVote)(nil),              // 14: countersign.registry.v1.ReviewVote
+	(*Discovery)(nil),               // 15: countersign.registry.v1.Discovery
+	(*AuthenticationException)(nil), // 16: countersign.registry.v1.AuthenticationException
+	(*BindingCounts)(nil),           // 17: countersign.registry.v1.BindingCounts
+	(*ReportedIdentity)(nil),        // 18: countersign.registry.v1.ReportedIdentity
+	(*Tool)(nil),                    // 19: countersign.registry.v1.Tool
+	(*Digests)(nil),                 // 20: countersign.registry.v1.Digests
+	(*Resource)(nil),                // 21: countersign.registry.v1.Resource
+	(*Prompt)(nil),                  // 22: countersign.registry.v1.Prompt
+	(*Run)(nil),                     // 23: countersign.registry.v1.Run
+	nil,                             // 24: countersign.registry.v1.McpServer.LabelsEntry
+	nil,                             // 25: countersign.registry.v1.Command.EnvEntry
+	(*timestamppb.Timestamp)(nil),   // 26: google.protobuf.Timestamp
 }
 var file_countersign_registry_v1_types_proto_depIdxs = []int32{
 	0,  // 0: countersign.registry.v1.McpServer.direction:type_name -> countersign.registry.v1.McpDirection
 	1,  // 1: countersign.registry.v1.McpServer.transport:type_name -> countersign.registry.v1.McpTransport
 	2,  // 2: countersign.registry.v1.McpServer.authentication:type_name -> countersign.registry.v1.McpAuthentication
 	3,  // 3: countersign.registry.v1.McpServer.state:type_name -> countersign.registry.v1.McpServerState
-	25, // 4: countersign.registry.v1.McpServer.last_handshake_at:type_name -> google.protobuf.Timestamp
-	23, // 5: countersign.registry.v1.McpServer.labels:type_name -> countersign.registry.v1.McpServer.LabelsEntry
+	26, // 4: countersign.registry.v1.McpServer.last_handshake_at:type_name -> google.protobuf.Timestamp
+	24, // 5: countersign.registry.v1.McpServer.labels:type_name -> countersign.registry.v1.McpServer.LabelsEntry
 	12, // 6: countersign.registry.v1.McpServer.health:type_name -> countersign.registry.v1.Health
 	13, // 7: countersign.registry.v1.McpServer.review:type_name -> countersign.registry.v1.Review
-	14, // 8: countersign.registry.v1.McpServer.discovery:type_name -> countersign.registry.v1.Discovery
-	15, // 9: countersign.registry.v1.McpServer.authentication_exception:type_name -> countersign.registry.v1.AuthenticationException
-	16, // 10: countersign.registry.v1.McpServer.counts:type_name -> countersign.registry.v1.BindingCounts
-	17, // 11: countersign.registry.v1.McpServer.reported:type_name -> countersign.registry.v1.ReportedIdentity
-	25, // 12: countersign.registry.v1.McpServer.create_time:type_name -> google.protobuf.Timestamp
-	25, // 13: countersign.registry.v1.McpServer.update_time:type_name -> google.protobuf.Timestamp
-	25, // 14: countersign.registry.v1.McpServer.retire_time:type_name -> google.protobuf.Timestamp
+	15, // 8: countersign.registry.v1.McpServer.discovery:type_name -> countersign.registry.v1.Discovery
+	16, // 9: countersign.registry.v1.McpServer.authentication_exception:type_name -> countersign.registry.v1.AuthenticationException
+	17, // 10: countersign.registry.v1.McpServer.counts:type_name -> countersign.registry.v1.BindingCounts
+	18, // 11: countersign.registry.v1.McpServer.reported:type_name -> countersign.registry.v1.ReportedIdentity
+	26, // 12: countersign.registry.v1.McpServer.create_time:type_name -> google.protobuf.Timestamp
+	26, // 13: countersign.registry.v1.McpServer.update_time:type_name -> google.protobuf.Timestamp
+	26, // 14: countersign.registry.v1.McpServer.retire_time:type_name -> google.protobuf.Timestamp
 	10, // 15: countersign.registry.v1.McpServer.command:type_name -> countersign.registry.v1.Command
 	11, // 16: countersign.registry.v1.McpServer.launch:type_name -> countersign.registry.v1.Launch
-	24, // 17: countersign.registry.v1.Command.env:type_name -> countersign.registry.v1.Command.EnvEntry
+	25, // 17: countersign.registry.v1.Command.env:type_name -> countersign.registry.v1.Command.EnvEntry
 	6,  // 18: countersign.registry.v1.Launch.status:type_name -> countersign.registry.v1.LaunchStatus
-	25, // 19: countersign.registry.v1.Launch.approve_time:type_name -> google.protobuf.Timestamp
+	26, // 19: countersign.registry.v1.Launch.approve_time:type_name -> google.protobuf.Timestamp
 	5,  // 20: countersign.registry.v1.Health.level:type_name -> countersign.registry.v1.HealthLevel
-	25, // 21: countersign.registry.v1.Health.since:type_name -> google.protobuf.Timestamp
+	26, // 21: countersign.registry.v1.Health.since:type_name -> google.protobuf.Timestamp
 	7,  // 22: countersign.registry.v1.Review.status:type_name -> countersign.registry.v1.ReviewStatus
-	25, // 23: countersign.registry.v1.Review.open_time:type_name -> google.protobuf.Timestamp
-	25, // 24: countersign.registry.v1.Review.expire_time:type_name -> google.protobuf.Timestamp
-	25, // 25: countersign.registry.v1.Review.decide_time:type_name -> google.protobuf.Timestamp
-	8,  // 26: countersign.registry.v1.Discovery.status:type_name -> countersign.registry.v1.DiscoveryStatus
-	25, // 27: countersign.registry.v1.Discovery.finish_time:type_name -> google.protobuf.Timestamp
-	25, // 28: countersign.registry.v1.Discovery.succeed_time:type_name -> google.protobuf.Timestamp
-	25, // 29: countersign.registry.v1.AuthenticationException.approve_time:type_name -> google.protobuf.Timestamp
-	25, // 30: countersign.registry.v1.AuthenticationException.expire_time:type_name -> google.protobuf.Timestamp
-	4,  // 31: countersign.registry.v1.Tool.declared_class:type_name -> countersign.registry.v1.SideEffectClass
-	19, // 32: countersign.registry.v1.Tool.digests:type_name -> countersign.registry.v1.Digests
-	19, // 33: countersign.registry.v1.Tool.approved_digests:type_name -> countersign.registry.v1.Digests
-	25, // 34: countersign.registry.v1.Tool.first_seen_time:type_name -> google.protobuf.Timestamp
-	25, // 35: countersign.registry.v1.Tool.last_seen_time:type_name -> google.protobuf.Timestamp
-	25, // 36: countersign.registry.v1.Run.start_time:type_name -> google.protobuf.Timestamp
-	25, // 37: countersign.registry.v1.Run.close_time:type_name -> google.protobuf.Timestamp
-	38, // [38:38] is the sub-list for method output_type
-	38, // [38:38] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	26, // 23: countersign.registry.v1.Review.open_time:type_name -> google.protobuf.Timestamp
+	26, // 24: countersign.registry.v1.Review.expire_time:type_name -> google.protobuf.Timestamp
+	26, // 25: countersign.registry.v1.Review.decide_time:type_name -> google.protobuf.Timestamp
+	14, // 26: countersign.registry.v1.Review.votes:type_name -> countersign.registry.v1.ReviewVote
+	26, // 27: countersign.registry.v1.ReviewVote.time:type_name -> google.protobuf.Timestamp
+	8,  // 28: countersign.registry.v1.Discovery.status:type_name -> countersign.registry.v1.DiscoveryStatus
+	26, // 29: countersign.registry.v1.Discovery.finish_time:type_name -> google.protobuf.Timestamp
+	26, // 30: countersign.registry.v1.Discovery.succeed_time:type_name -> google.protobuf.Timestamp
+	26, // 31: countersign.registry.v1.AuthenticationException.approve_time:type_name -> google.protobuf.Timestamp
+	26, // 32: countersign.registry.v1.AuthenticationException.expire_time:type_name -> google.protobuf.Timestamp
+	4,  // 33: countersign.registry.v1.Tool.declared_class:type_name -> countersign.registry.v1.SideEffectClass
+	20, // 34: countersign.registry.v1.Tool.digests:type_name -> countersign.registry.v1.Digests
+	20, // 35: countersign.registry.v1.Tool.approved_digests:type_name -> countersign.registry.v1.Digests
+	26, // 36: countersign.registry.v1.Tool.first_seen_time:type_name -> google.protobuf.Timestamp
+	26, // 37: countersign.registry.v1.Tool.last_seen_time:type_name -> google.protobuf.Timestamp
+	26, // 38: countersign.registry.v1.Tool.approval_due_time:type_name -> google.protobuf.Timestamp
+	26, // 39: countersign.registry.v1.Tool.approval_end_time:type_name -> google.protobuf.Timestamp
+	26, // 40: countersign.registry.v1.Run.start_time:type_name -> google.protobuf.Timestamp
+	26, // 41: countersign.registry.v1.Run.close_time:type_name -> google.protobuf.Timestamp
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_countersign_registry_v1_types_proto_init() }
@@ -2723,7 +2880,7 @@ func file_countersign_registry_v1_types_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_countersign_registry_v1_types_proto_rawDesc), len(file_countersign_registry_v1_types_proto_rawDesc)),
 			NumEnums:      9,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

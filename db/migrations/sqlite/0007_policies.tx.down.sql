@@ -1,0 +1,12 @@
+DROP INDEX mcp_tool_bindings_ends;
+ALTER TABLE mcp_prompt_bindings DROP COLUMN ends_at;
+ALTER TABLE mcp_resource_bindings DROP COLUMN ends_at;
+ALTER TABLE mcp_tool_bindings DROP COLUMN ends_at;
+ALTER TABLE mcp_tool_bindings DROP COLUMN due_at;
+ALTER TABLE decisions DROP COLUMN evidence;
+ALTER TABLE mcp_servers DROP COLUMN terms;
+ALTER TABLE mcp_servers DROP COLUMN review_tally;
+ALTER TABLE mcp_servers DROP COLUMN review_votes;
+DROP TABLE decision_tokens;
+DROP INDEX mcp_servers_policy;
+DROP TABLE policies;

@@ -1,0 +1,129 @@
+package policy
+
+import (
+	"fmt"
+	"time"
+
+	"countersign/registry"
+)
+
+// Governance lets a record ask the policy. A nil policy refuses everything.
+//
+// What rules see as hints is what an item's own bytes say; what only the names of
+// other servers' tools show is for people.
+func (p *Policy) Governance() registry.Governance {
+	return registry.Governance{Approve: p.approveOf, Drift: p.driftOf}
+}
+
+// approveOf puts an approval of a record to the policy. The bytes of what it
+// names must be in the record's snapshot.
+func (p *Policy) approveOf(r *registry.Record, a registry.Approval, votes []registry.Vote, now time.Time) registry.ApprovalVerdict {
+	in := ApprovalOf(r, a, votes, now)
+	for i := range in.Items {
+		item := &in.Items[i]
+		if seen, found := find(r.Snapshot, item.Kind, item.Name); found {
+			item.Hints = hintsOf(seen)
+		}
+	}
+	return p.Approve(in)
+}
+
+// driftOf puts the drift of a bound tool to the policy, which sees it as it is
+// now.
+func (p *Policy) driftOf(r *registry.Record, seen registry.Item, m registry.Moved, now time.Time) registry.DriftVerdict {
+	item := Item{
+		Kind: registry.KindTool, Name: seen.Name, Title: seen.Title, Text: seen.Text, Annotations: seen.Annotations(), Hints: hintsOf(seen), Drift: m,
+	}
+	if b := r.Bindings[seen.Name]; b != nil {
+		item.Class, item.ApprovedClass = b.DeclaredClass, b.DeclaredClass
+	}
+	if tool := r.Tools[seen.Name]; tool != nil {
+		item.ID = tool.ToolID
+	}
+	return p.Drift(Drift{Server: ServerOf(&r.Server), Item: item, Now: now})
+}
+
+// hintsOf lists the codes of what a review points out in an item, each once.
+func hintsOf(item registry.Item) []string {
+	var out []string
+	known := map[registry.HintCode]bool{}
+	for _, hint := range registry.Hints(item) {
+		if !known[hint.Code] {
+			known[hint.Code] = true
+			out = append(out, string(hint.Code))
+		}
+	}
+	return out
+}
+
+// Of gives the policy that governs a record's server, as far as the reference
+// can be followed: nil, which refuses everything, when it names no bundle that
+// there is. The error says what is wrong with a bundle that is there; the policy
+// is nil then, too.
+func (c *Cache) Of(r *registry.Record) (*Policy, error) {
+	return c.ByRef(r.Server.GovernancePolicyRef, r.Bundle)
+}
+
+// ByRef gives the policy that a reference names: the built-in one, or the
+// published bundle that the caller found under it; nil, which refuses everything,
+// when there is none.
+func (c *Cache) ByRef(ref string, published *registry.PolicyBundle) (*Policy, error) {
+	if p := Builtin(ref); p != nil || published == nil {
+		return p, nil
+	}
+	return c.Get(published.Digest, func() ([]byte, error) { return published.Document, nil })
+}
+
+// Builtin gives the built-in policy when a reference names it, nil otherwise.
+func Builtin(ref string) *Policy {
+	named, err := registry.ParsePolicyRef(ref)
+	if err != nil || named.Name != registry.PolicyDefault || named.Version != 0 && named.Version != Default().Bundle().Version {
+		return nil
+	}
+	return Default()
+}
+
+// Stored gives what is kept of a policy when it is published.
+func (p *Policy) Stored() registry.PolicyBundle {
+	b := p.bundle
+	return registry.PolicyBundle{
+		Name: b.Name, Version: b.Version, Ref: b.Ref(), Digest: p.digest, Description: b.Description, Document: b.Canonical(),
+	}
+}
+
+// Publishable gives the policy of a document that may be published: one that can
+// be compiled, has another name than the built-in one, and whose own tests pass.
+// The error names each fault.
+func Publishable(document []byte) (*Policy, error) {
+	p, err := Load(document)
+	if err != nil {
+		return nil, err
+	}
+	if p.bundle.Name == registry.PolicyDefault {
+		return nil, Refusal([]Problem{p.bundle.problem("", 0, "name", "the built-in policy has this name: choose another")})
+	}
+	if err := Failures(Test(p, p.bundle.Tests)); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Failures gives the tests that failed as the error that callers get, nil when
+// there are none.
+func Failures(results []Result) error {
+	failed := 0
+	e := registry.Errorf(registry.ReasonPolicyTests, "")
+	for i, r := range results {
+		if r.Passed() {
+			continue
+		}
+		if failed++; failed <= maxFields {
+			e.WithField(fmt.Sprintf("tests[%d]", i), "%s: %s", r.Case, r.Diffs[0])
+		}
+	}
+	if failed == 0 {
+		return nil
+	}
+	e.Message = fmt.Sprintf("%d of %d tests of the policy bundle fail; the first: %s", failed, len(results), e.Fields[0].Message)
+	return e
+}
