@@ -250,6 +250,12 @@ func decisionOut(v *db.DecisionView) *pb.Decision {
 		DecidedBy: v.Subject, Roles: strs(v.Roles), Comment: text(v.Comment), Origin: string(v.Origin), Applied: v.Applied,
 		Reason: string(v.Reason), DecideTime: moment(v.DecidedAt), Tools: count(v.Tools), Resources: count(v.Resources), Prompts: count(v.Prompts),
 	}
+	if v.Verb == registry.VerbApprove && v.Applied {
+		out.Sufficed = v.Evidence == nil || v.Evidence.Tally.Status == registry.TallyApproved
+	}
+	if v.Evidence != nil {
+		out.Standing = text(v.Evidence.Tally.String())
+	}
 	if a := v.Approval; a != nil {
 		for _, l := range a.Tools {
 			out.ToolLines = append(out.ToolLines, &pb.ToolLine{

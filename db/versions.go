@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -60,7 +61,7 @@ type Approval struct {
 	Pair       string // digest of what was approved
 	Snapshot   string
 	Target     string
-	By         string
+	By         string // all who approved, where several had to
 	At         time.Time
 }
 
@@ -109,15 +110,23 @@ func (s *Store) Versions(ctx context.Context, idOrName string, page Page) (serve
 	return server, views, next, total, err
 }
 
-// approvals lists the approvals of a server that counted, the oldest first.
+// approvals lists the approvals of a server that counted, the oldest first: where
+// the policy wants several people, the one that was enough, with all of them.
 func (s *Store) approvals(ctx context.Context, q bun.IDB, serverID string) ([]Approval, error) {
 	var rows []decisionRow
 	err := q.NewSelect().Model(&rows).ExcludeColumn("approval", "comment", "roles").
 		Where("tenant_id = ? AND server_id = ? AND verb = ? AND applied", s.tenant, serverID, registry.VerbApprove).
 		OrderExpr("decided_at, decision_id").Scan(ctx)
-	out := make([]Approval, len(rows))
-	for i, row := range rows {
-		out[i] = Approval{row.DecisionID, row.Digest, row.Snapshot, row.Target, row.Subject, row.DecidedAt}
+	var out []Approval
+	for _, row := range rows {
+		by := []string{row.Subject}
+		if e := row.Evidence; e != nil {
+			if e.Tally.Status != registry.TallyApproved {
+				continue
+			}
+			by = e.Tally.Counted
+		}
+		out = append(out, Approval{row.DecisionID, row.Digest, row.Snapshot, row.Target, strings.Join(by, ", "), row.DecidedAt})
 	}
 	return out, err
 }

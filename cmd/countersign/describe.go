@@ -102,6 +102,10 @@ func describeReview(t *sheet, r *registryv1.Review) {
 	t.field("Review", some(", ", word(r.GetStatus()),
 		orNothing("asked by ", r.GetRequestedBy()), orNothing("since ", when(r.GetOpenTime())),
 		orNothing("decided by ", r.GetDecidedBy()), orNothing("at ", when(r.GetDecideTime()))))
+	for _, vote := range r.GetVotes() {
+		t.field("Approved so far", some(", ", vote.GetSubject(), strings.Join(vote.GetRoles(), " "), when(vote.GetTime()), vote.GetComment()))
+	}
+	t.field("It stands", r.GetStanding())
 	if r.GetStatus() == reviewPending {
 		t.field("Waits until", when(r.GetExpireTime()))
 	}

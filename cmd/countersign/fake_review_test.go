@@ -212,7 +212,7 @@ func (f *fakeAPI) ListDecisions(_ context.Context, r *registryv1.ListDecisionsRe
 	}
 	all := []*registryv1.Decision{
 		{DecisionId: "dec_2", Verb: "reject", DecidedBy: "bob", Reason: "superseded", Comment: "not\x1b[2J like this", DecideTime: day(2), Origin: "api"},
-		{DecisionId: "dec_1", Verb: "approve", DecidedBy: "ada", Applied: true, Tools: 3, Prompts: 1, DecideTime: day(1), Roles: []string{"AssetMaintainer"}, Digest: "sha256:r1", Origin: "api"},
+		{DecisionId: "dec_1", Verb: "approve", DecidedBy: "ada", Applied: true, Sufficed: true, Tools: 3, Prompts: 1, DecideTime: day(1), Roles: []string{"AssetMaintainer"}, Digest: "sha256:r1", Origin: "api"},
 	}
 	if r.GetShowLines() {
 		all[1].ToolLines = []*registryv1.ToolLine{{Tool: "query", Class: registryv1.SideEffectClass_SIDE_EFFECT_CLASS_READ}}

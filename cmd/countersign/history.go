@@ -87,10 +87,13 @@ var decisions = view[decided]{
 		{title: "DECISION", text: decided.GetVerb},
 		{title: "BY", text: decided.GetDecidedBy},
 		{title: "COUNTED", text: func(d decided) string {
-			if d.GetApplied() {
-				return "yes"
+			switch {
+			case !d.GetApplied():
+				return "no: " + d.GetReason()
+			case d.GetVerb() == string(registry.VerbApprove) && !d.GetSufficed():
+				return some(": ", "not enough", d.GetStanding())
 			}
-			return "no: " + d.GetReason()
+			return "yes"
 		}},
 		{title: "TOOLS", text: func(d decided) string { return strconv.Itoa(int(d.GetTools())) }},
 		{title: "OTHERS", text: func(d decided) string { return strconv.Itoa(int(d.GetResources() + d.GetPrompts())) }},

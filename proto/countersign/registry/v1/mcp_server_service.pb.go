@@ -3228,7 +3228,12 @@ type Decision struct {
 	// The lines of an approval, when they were asked for.
 	ResourceLines []*ResourceLine `protobuf:"bytes,17,rep,name=resource_lines,json=resourceLines,proto3" json:"resource_lines,omitempty"`
 	// The lines of an approval, when they were asked for.
-	PromptLines   []*PromptLine `protobuf:"bytes,18,rep,name=prompt_lines,json=promptLines,proto3" json:"prompt_lines,omitempty"`
+	PromptLines []*PromptLine `protobuf:"bytes,18,rep,name=prompt_lines,json=promptLines,proto3" json:"prompt_lines,omitempty"`
+	// Of an approval: what it came to, for people. One that counted may have been
+	// not enough yet.
+	Standing string `protobuf:"bytes,19,opt,name=standing,proto3" json:"standing,omitempty"`
+	// Of an approval: it was enough, and what it names was bound.
+	Sufficed      bool `protobuf:"varint,20,opt,name=sufficed,proto3" json:"sufficed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3387,6 +3392,20 @@ func (x *Decision) GetPromptLines() []*PromptLine {
 		return x.PromptLines
 	}
 	return nil
+}
+
+func (x *Decision) GetStanding() string {
+	if x != nil {
+		return x.Standing
+	}
+	return ""
+}
+
+func (x *Decision) GetSufficed() bool {
+	if x != nil {
+		return x.Sufficed
+	}
+	return false
 }
 
 // Response of ListDecisions.
@@ -3710,7 +3729,7 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\tpage_size\x18\x03 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xc8\x01(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\tpageToken\"\xa1\x05\n" +
+	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\tpageToken\"\xd9\x05\n" +
 	"\bDecision\x12\x1f\n" +
 	"\vdecision_id\x18\x01 \x01(\tR\n" +
 	"decisionId\x12\x12\n" +
@@ -3734,7 +3753,9 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\n" +
 	"tool_lines\x18\x10 \x03(\v2!.countersign.registry.v1.ToolLineR\ttoolLines\x12L\n" +
 	"\x0eresource_lines\x18\x11 \x03(\v2%.countersign.registry.v1.ResourceLineR\rresourceLines\x12F\n" +
-	"\fprompt_lines\x18\x12 \x03(\v2#.countersign.registry.v1.PromptLineR\vpromptLines\"\x9f\x01\n" +
+	"\fprompt_lines\x18\x12 \x03(\v2#.countersign.registry.v1.PromptLineR\vpromptLines\x12\x1a\n" +
+	"\bstanding\x18\x13 \x01(\tR\bstanding\x12\x1a\n" +
+	"\bsufficed\x18\x14 \x01(\bR\bsufficed\"\x9f\x01\n" +
 	"\x15ListDecisionsResponse\x12?\n" +
 	"\tdecisions\x18\x01 \x03(\v2!.countersign.registry.v1.DecisionR\tdecisions\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1d\n" +
