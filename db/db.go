@@ -49,6 +49,7 @@ type DB struct {
 
 	capabilities atomic.Pointer[registry.CapabilityTable]
 	quotas       atomic.Pointer[registry.Quotas]
+	measures     measures
 
 	preparing sync.Mutex
 	resolving *sql.Stmt // on SQLite, once it was asked for

@@ -14,12 +14,13 @@ import (
 // tx is one writing transaction of one tenant.
 type tx struct {
 	bun.Tx
-	engine engine
-	tenant string
-	quotas registry.Quotas
-	added  int                 // bytes of definitions that this transaction added
-	now    time.Time           // set once the rows that the change depends on are locked
-	loaded map[string]searched // the tools of the server, as they were loaded
+	engine   engine
+	tenant   string
+	quotas   registry.Quotas
+	measures *measures
+	added    int                 // bytes of definitions that this transaction added
+	now      time.Time           // set once the rows that the change depends on are locked
+	loaded   map[string]searched // the tools of the server, as they were loaded
 }
 
 // setNow reads the clock: after the locks, so that times follow the order of

@@ -123,3 +123,28 @@ func TestDefinitionsOverTheQuotaAreNotKept(t *testing.T) {
 		}
 	})
 }
+
+// Far from the quota it is not counted each time; near it, it is.
+func TestQuotasHoldAlsoBetweenCounts(t *testing.T) {
+	engines(t, func(t on) {
+		w := newWorld(t, t.db, "acme")
+		t.db.SetQuotas(registry.Quotas{Tools: 100, DefinitionBytes: 1 << 20})
+		server := w.register("first")
+		var tools []string
+		var err error
+		for n := 0; err == nil && n < 200; n++ {
+			tools = append(tools, fmt.Sprintf("tool-%d", n))
+			snap := w.snapshot(surface(tools...))
+			if err := w.SaveSnapshot(t.Context(), snap); err != nil {
+				t.Fatal(err)
+			}
+			_, err = w.change(server.ServerID, "discovered", func(r *registry.Record, now time.Time) error {
+				return r.Discovered(snap, registry.Look{Number: int64(n + 1), TargetDigest: server.TargetDigest, RequestedBy: "ann", At: now})
+			})
+		}
+		refused(t, err, registry.ReasonQuotaExceeded)
+		if n := count(t, t.db, "SELECT count(*) FROM tools"); n != 100 {
+			t.Errorf("%d tools", n)
+		}
+	})
+}

@@ -45,7 +45,7 @@ func (s *Store) write(ctx context.Context, doing string, fn func(ctx context.Con
 		return err
 	}
 	return s.db.write(ctx, ofTenant(s.tenant), doing, func(ctx context.Context, t bun.Tx) error {
-		return fn(ctx, &tx{Tx: t, engine: s.db.engine, tenant: s.tenant, quotas: s.db.quota()})
+		return fn(ctx, &tx{Tx: t, engine: s.db.engine, tenant: s.tenant, quotas: s.db.quota(), measures: &s.db.measures})
 	})
 }
 

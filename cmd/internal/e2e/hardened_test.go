@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,7 +49,7 @@ quotas: {servers: 1}
 	}
 	i := newInstallation(t, d, "sqlite:"+filepath.Join(dir, "registry.db"), "CODEC_KEY="+key)
 	base := i.env
-	i.env = append(base[:len(base):len(base)], config("{id: one, key: env:CODEC_KEY}"))
+	i.env = slices.Concat(base, []string{config("{id: one, key: env:CODEC_KEY}")})
 	n := node{listen: address(t)}
 	n.launch(t, i, "all")
 	until(t, "it is ready", patience, func() error {
@@ -126,7 +127,7 @@ quotas: {servers: 1}
 		t.Errorf("the log has a secret, or not the configuration:\n%s", log)
 	}
 	// Somebody forgets the key.
-	i.env = append(base[:len(base):len(base)], config(""))
+	i.env = slices.Concat(base, []string{config("")})
 	n.launch(t, i, "worker")
 	if code := n.await(t); code == 0 || !strings.Contains(n.log.String(), `workflow data is encrypted with the key "one"`) {
 		t.Errorf("%d %s", code, n.log.String())
