@@ -299,7 +299,7 @@ func (g governance) unfit(ctx context.Context, d desk, p *policy.Policy, user db
 	var unfit []registry.Unfit
 	err := d.store.Consider(ctx, db.Change{
 		ServerID: user.ServerID, Catalog: func(s *registry.Server) bool { return s.Open() },
-		Decisions: true, Definitions: (*registry.Record).BoundDefinitions,
+		Decisions: true, Stated: (*registry.Record).BoundDefinitions,
 		Apply: func(r *registry.Record, now time.Time) (err error) {
 			r.Governance = p.Governance()
 			unfit, err = r.Reevaluate(now)
