@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"countersign/db"
@@ -210,7 +211,7 @@ func (g governance) TestPolicy(ctx context.Context, req *pb.TestPolicyRequest) (
 		if err := policy.Refusal(problems); err != nil {
 			return nil, err
 		}
-		cases = append(cases[:len(cases):len(cases)], more...)
+		cases = append(slices.Clip(cases), more...)
 	}
 	out := &pb.TestPolicyResponse{Passed: true}
 	for _, r := range policy.Test(p, cases) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -122,7 +123,7 @@ the field tests. Ends with 7 when a test fails or the bundle has faults.`,
 				if err := policy.Refusal(problems); err != nil {
 					return err
 				}
-				cases = append(cases[:len(cases):len(cases)], more...)
+				cases = append(slices.Clip(cases), more...)
 			}
 			results := policy.Test(p, cases)
 			failed := 0
