@@ -115,7 +115,7 @@ func startIn(dir, bin string, who *syscall.SysProcAttr) (*Server, error) {
 
 	args := []string{"-c", guard, "guard", filepath.Join(bin, "postgres"), "-D", dir + "/data", "-k", dir, "-p", strconv.Itoa(port)}
 	for _, setting := range []string{
-		"listen_addresses=127.0.0.1", "max_connections=200", "fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_wal_size=128MB",
+		"listen_addresses=127.0.0.1", "max_connections=1000", "fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_wal_size=128MB",
 	} {
 		args = append(args, "-c", setting)
 	}
