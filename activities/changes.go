@@ -58,7 +58,7 @@ func (a *Activities) Decide(ctx context.Context, in DecideInput) (ServerOutput, 
 			}
 		}
 		change.Descriptors = descriptors
-		change.Definitions = func(r *registry.Record) []string { return in.Ruling.Approval.Definitions(r.Snapshot) }
+		change.Stated = func(r *registry.Record) []string { return in.Ruling.Approval.Definitions(r.Snapshot) }
 	}
 	var evidence *registry.Evidence
 	change.Apply = func(r *registry.Record, now time.Time) error {

@@ -31,7 +31,7 @@ func (a *Activities) governAs(ctx context.Context, r *registry.Record, ref strin
 // bound is what that one admits.
 func (a *Activities) governedBy(ctx context.Context, change db.Change, ref string) db.Change {
 	apply := change.Apply
-	change.PolicyRef, change.Decisions, change.Definitions = ref, true, (*registry.Record).BoundDefinitions
+	change.PolicyRef, change.Decisions, change.Stated = ref, true, (*registry.Record).BoundDefinitions
 	change.Apply = func(r *registry.Record, now time.Time) error {
 		if policy.Builtin(ref) == nil && r.Bundle == nil {
 			return unknownPolicy(ref)
@@ -77,7 +77,7 @@ func (a *Activities) Reevaluate(ctx context.Context, in ReevaluateInput) (Server
 			ID: "policy/" + in.Digest, Name: "reevaluate", Actor: registry.System("policy"), Origin: registry.OriginSystem,
 		},
 		Catalog:   func(s *registry.Server) bool { return s.State != registry.StateRetired },
-		Decisions: true, Definitions: (*registry.Record).BoundDefinitions,
+		Decisions: true, Stated: (*registry.Record).BoundDefinitions,
 		Apply: func(r *registry.Record, now time.Time) error {
 			a.govern(ctx, r)
 			_, err := r.Reevaluate(now)

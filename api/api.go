@@ -53,6 +53,8 @@ const DefaultMaxBody = 4 << 20
 
 // Changes is what handlers ask of the workflows (workflows.Client). Whatever
 // it refuses is a registry.Error.
+//
+//nolint:interfacebloat // one method for each thing that only a workflow may do
 type Changes interface {
 	Register(ctx context.Context, in workflows.RegisterInput) (workflows.RegisterOutput, error)
 	Decide(ctx context.Context, name string, in workflows.DecideInput) (registry.Server, error)

@@ -297,7 +297,7 @@ func (f *flows) ApplyPolicy(ctx context.Context, in workflows.PolicyChangeInput)
 	for _, user := range users {
 		_, err := f.apply(ctx, in.Tenant, db.Change{
 			ServerID: user.ServerID, Operation: registry.Operation{ID: "policy/" + in.Digest, Name: "reevaluate"}, Catalog: always,
-			Decisions: true, Definitions: (*registry.Record).BoundDefinitions,
+			Decisions: true, Stated: (*registry.Record).BoundDefinitions,
 			Apply: governed(func(r *registry.Record, now time.Time) error { _, err := r.Reevaluate(now); return err }),
 		})
 		if err != nil {

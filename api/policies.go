@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"countersign/db"
@@ -210,7 +211,7 @@ func (g governance) TestPolicy(ctx context.Context, req *pb.TestPolicyRequest) (
 		if err := policy.Refusal(problems); err != nil {
 			return nil, err
 		}
-		cases = append(cases[:len(cases):len(cases)], more...)
+		cases = append(slices.Clip(cases), more...)
 	}
 	out := &pb.TestPolicyResponse{Passed: true}
 	for _, r := range policy.Test(p, cases) {
@@ -299,7 +300,7 @@ func (g governance) unfit(ctx context.Context, d desk, p *policy.Policy, user db
 	var unfit []registry.Unfit
 	err := d.store.Consider(ctx, db.Change{
 		ServerID: user.ServerID, Catalog: func(s *registry.Server) bool { return s.Open() },
-		Decisions: true, Definitions: (*registry.Record).BoundDefinitions,
+		Decisions: true, Stated: (*registry.Record).BoundDefinitions,
 		Apply: func(r *registry.Record, now time.Time) (err error) {
 			r.Governance = p.Governance()
 			unfit, err = r.Reevaluate(now)

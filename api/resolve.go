@@ -88,8 +88,7 @@ func (r resolver) policyOf(ctx context.Context, d desk, v *db.ToolView) (*policy
 		return policy.Builtin(v.Server.GovernancePolicyRef), nil
 	}
 	p, err := r.policies.Get(v.PolicyDigest, func() ([]byte, error) { return d.store.PolicyDocument(ctx, v.PolicyDigest) })
-	switch registry.ReasonOf(err) {
-	case registry.ReasonPolicyError, registry.ReasonPolicyNotFound:
+	if reason := registry.ReasonOf(err); reason == registry.ReasonPolicyError || reason == registry.ReasonPolicyNotFound {
 		r.log.LogAttrs(ctx, slog.LevelError, "a policy cannot be used, so it denies", slog.String("tenant", v.Server.TenantID),
 			slog.String("policy", v.Server.GovernancePolicyRef), slog.Any("error", err))
 		return nil, nil

@@ -85,6 +85,9 @@ func (t *tx) apply(ctx context.Context, row *serverRow, c Change) (out Applied, 
 				return out, nil, err
 			}
 		}
+		if changes.Asked {
+			e.Detail = json.RawMessage(`{"unchanged":true}`)
+		}
 		if err := t.audit(ctx, e); err != nil {
 			return out, nil, err
 		}

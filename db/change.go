@@ -21,6 +21,8 @@ type Change struct {
 	// Definitions names, of the record with its catalog, the definitions whose
 	// bytes Apply needs in Record.Snapshot; nil: none.
 	Definitions func(*registry.Record) []string
+	// Stated names those of which Apply needs what rules see, in the same place.
+	Stated func(*registry.Record) []string
 	// PolicyRef is the reference whose bundle comes as Record.Bundle, where it is
 	// not the server's own. Whoever publishes that bundle waits.
 	PolicyRef string

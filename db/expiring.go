@@ -28,6 +28,8 @@ const (
 )
 
 // expiring selects all of a tenant that ends by itself.
+//
+//nolint:dupword // of SQL: a request is due when it ends
 const expiring = `
 SELECT 'exception' AS kind, s.server_id, s.name AS server_name, s.exception_expires_at AS ends_at, s.exception_expires_at AS due_at,
   (SELECT count(*) FROM mcp_tool_bindings AS b WHERE b.tenant_id = s.tenant_id AND b.server_id = s.server_id AND b.bound) AS bound,

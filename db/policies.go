@@ -3,7 +3,9 @@ package db
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/uptrace/bun"
 
@@ -191,16 +193,69 @@ func (t *tx) loadGovernance(ctx context.Context, r *registry.Record, c Change) e
 			return err
 		}
 	}
-	if c.Definitions == nil || r.Snapshot == nil {
+	if r.Snapshot == nil {
 		return nil
 	}
+	if c.Definitions != nil {
+		raw := map[string][]byte{}
+		if err := definitionsOf(ctx, t, t.tenant, c.Definitions(r), raw); err != nil {
+			return err
+		}
+		for i := range r.Snapshot.Items {
+			item := &r.Snapshot.Items[i]
+			item.Raw = raw[item.Definition]
+		}
+	}
+	if c.Stated != nil {
+		return t.loadStated(ctx, r.Snapshot, c.Stated(r))
+	}
+	return nil
+}
+
+// loadStated reads what definitions state. Of those that were saved before
+// anybody looked it gives the bytes.
+func (t *tx) loadStated(ctx context.Context, snap *registry.Snapshot, digests []string) error {
+	stated := make(statements, len(digests))
+	var unread []string
+	for chunk := range slices.Chunk(digests, bulkRows) {
+		var rows []struct {
+			Digest string  `bun:"digest"`
+			Stated *string `bun:"stated"`
+		}
+		err := t.NewSelect().TableExpr("definitions").Column("digest", "stated").
+			Where("tenant_id = ? AND digest IN (?)", t.tenant, bun.List(chunk)).Scan(ctx, &rows)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			var said map[registry.ItemKind]registry.Stated
+			if row.Stated != nil && json.Unmarshal([]byte(*row.Stated), &said) == nil {
+				stated[row.Digest] = said
+			}
+		}
+	}
+	wanted := make(map[string]bool, len(digests))
+	for _, digest := range digests {
+		wanted[digest] = true
+	}
+	for i := range snap.Items {
+		item := &snap.Items[i]
+		said, known := stated[item.Definition][item.Kind]
+		switch {
+		case known:
+			item.Stated = &said
+		case wanted[item.Definition]:
+			unread = append(unread, item.Definition)
+		}
+	}
 	raw := map[string][]byte{}
-	if err := definitionsOf(ctx, t, t.tenant, c.Definitions(r), raw); err != nil {
+	if err := definitionsOf(ctx, t, t.tenant, unread, raw); err != nil {
 		return err
 	}
-	for i := range r.Snapshot.Items {
-		item := &r.Snapshot.Items[i]
-		item.Raw = raw[item.Definition]
+	for i := range snap.Items {
+		if bytes := raw[snap.Items[i].Definition]; bytes != nil {
+			snap.Items[i].Raw = bytes
+		}
 	}
 	return nil
 }

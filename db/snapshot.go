@@ -49,7 +49,8 @@ type definitionRow struct {
 	TenantID      string `bun:"tenant_id,pk"`
 	Digest        string `bun:"digest,pk"`
 	Raw           []byte `bun:"raw"`
-	Args          string `bun:"args"` // of a tool, as a JSON array
+	Args          string `bun:"args"`   // of a tool, as a JSON array
+	Stated        string `bun:"stated"` // registry.Stated
 }
 
 // bulkBytes bounds the definitions of one statement, in bytes before quoting.
@@ -64,6 +65,10 @@ const seenWithin = 24 * time.Hour
 // was last seen; of two looks of the same digest the first one stays, and snap
 // takes over the definitions of that.
 func (s *Store) SaveSnapshot(ctx context.Context, snap *registry.Snapshot) error {
+	stated, err := s.stateNew(ctx, snap.Items)
+	if err != nil {
+		return err
+	}
 	return s.write(ctx, "save a snapshot", func(ctx context.Context, t *tx) error {
 		if err := t.snapshotsStay(ctx); err != nil {
 			return err
@@ -85,9 +90,9 @@ func (s *Store) SaveSnapshot(ctx context.Context, snap *registry.Snapshot) error
 			return err
 		}
 		if n == 0 {
-			return t.seenAgain(ctx, snap)
+			return t.seenAgain(ctx, snap, stated)
 		}
-		if err := t.saveDefinitions(ctx, snap.Items); err != nil {
+		if err := t.saveDefinitions(ctx, snap.Items, stated); err != nil {
 			return err
 		}
 		if err := t.roomForDefinitions(ctx); err != nil {
@@ -122,7 +127,7 @@ func (t *tx) see(ctx context.Context, digest string) error {
 }
 
 // seenAgain is what a snapshot that is there needs.
-func (t *tx) seenAgain(ctx context.Context, snap *registry.Snapshot) error {
+func (t *tx) seenAgain(ctx context.Context, snap *registry.Snapshot, stated statements) error {
 	if err := t.see(ctx, snap.Digest); err != nil {
 		return err
 	}
@@ -136,7 +141,7 @@ func (t *tx) seenAgain(ctx context.Context, snap *registry.Snapshot) error {
 	there, whole := 0, 0
 	for chunk := range slices.Chunk(digests, bulkRows) {
 		var counted struct{ There, Whole int }
-		err := t.NewSelect().TableExpr("definitions").ColumnExpr("count(*) AS there, count(args) AS whole").
+		err := t.NewSelect().TableExpr("definitions").ColumnExpr("count(*) AS there, count(CASE WHEN args IS NOT NULL AND stated IS NOT NULL THEN 1 END) AS whole").
 			Where("tenant_id = ? AND digest IN (?)", t.tenant, bun.List(chunk)).Scan(ctx, &counted)
 		if err != nil {
 			return err
@@ -155,17 +160,72 @@ func (t *tx) seenAgain(ctx context.Context, snap *registry.Snapshot) error {
 		}
 	}
 	if whole < there {
-		return t.saveDefinitions(ctx, snap.Items)
+		return t.saveDefinitions(ctx, snap.Items, stated)
 	}
 	return nil
 }
 
+// stateNew reads from the bytes of the definitions that are not there whole what
+// rules see of them. That takes long for long texts, so it is done before others
+// have to wait for it.
+func (s *Store) stateNew(ctx context.Context, items []registry.Item) (statements, error) {
+	digests := make([]string, len(items))
+	for i := range items {
+		digests[i] = items[i].Definition
+	}
+	known := map[string]bool{}
+	err := s.read(ctx, "read definitions", func(ctx context.Context, q bun.IDB) error {
+		for chunk := range slices.Chunk(digests, bulkRows) {
+			var there []string
+			err := q.NewSelect().TableExpr("definitions").Column("digest").
+				Where("tenant_id = ? AND digest IN (?) AND stated IS NOT NULL", s.tenant, bun.List(chunk)).Scan(ctx, &there)
+			if err != nil && !errors.Is(err, sql.ErrNoRows) {
+				return err
+			}
+			for _, digest := range there {
+				known[digest] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := statements{}
+	for i := range items {
+		if known[items[i].Definition] {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		out.add(items[i])
+	}
+	return out, nil
+}
+
+// statements are what definitions state, by digest. The same bytes can come as
+// items of several kinds.
+type statements map[string]map[registry.ItemKind]registry.Stated
+
+func (s statements) add(item registry.Item) {
+	if _, done := s[item.Definition][item.Kind]; done {
+		return
+	}
+	if s[item.Definition] == nil {
+		s[item.Definition] = map[registry.ItemKind]registry.Stated{}
+	}
+	s[item.Definition][item.Kind] = registry.StatedBy(item)
+}
+
 // saveDefinitions adds those that are not there whole. Sorted, so that two who save
 // the same do not wait for each other in a circle.
-func (t *tx) saveDefinitions(ctx context.Context, items []registry.Item) error {
+func (t *tx) saveDefinitions(ctx context.Context, items []registry.Item, stated statements) error {
 	raw := make(map[string][]byte, len(items))
+	of := make(map[string][]registry.Item, len(items))
 	for _, item := range items {
 		raw[item.Definition] = item.Raw
+		of[item.Definition] = append(of[item.Definition], item)
 	}
 	digests := make([]string, 0, len(raw))
 	for digest := range raw {
@@ -175,7 +235,7 @@ func (t *tx) saveDefinitions(ctx context.Context, items []registry.Item) error {
 	for chunk := range slices.Chunk(digests, bulkRows) {
 		var known []string
 		err := t.NewSelect().TableExpr("definitions").Column("digest").
-			Where("tenant_id = ? AND digest IN (?) AND args IS NOT NULL", t.tenant, bun.List(chunk)).Scan(ctx, &known)
+			Where("tenant_id = ? AND digest IN (?) AND args IS NOT NULL AND stated IS NOT NULL", t.tenant, bun.List(chunk)).Scan(ctx, &known)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
@@ -193,7 +253,14 @@ func (t *tx) saveDefinitions(ctx context.Context, items []registry.Item) error {
 			if err != nil {
 				return err
 			}
-			rows = append(rows, definitionRow{TenantID: t.tenant, Digest: digest, Raw: raw[digest], Args: string(args)})
+			for _, item := range of[digest] {
+				stated.add(item) // nothing to do, unless it was there a moment ago
+			}
+			said, err := json.Marshal(stated[digest])
+			if err != nil {
+				return err
+			}
+			rows = append(rows, definitionRow{TenantID: t.tenant, Digest: digest, Raw: raw[digest], Args: string(args), Stated: string(said)})
 			t.added += len(raw[digest])
 			if size += len(raw[digest]); size < bulkBytes {
 				continue
@@ -211,8 +278,9 @@ func (t *tx) saveDefinitions(ctx context.Context, items []registry.Item) error {
 }
 
 // definitionsKept leaves the bytes of definitions that are there, and adds the
-// arguments to those that were saved before anybody looked for them.
-const definitionsKept = "CONFLICT (tenant_id, digest) DO UPDATE SET args = EXCLUDED.args"
+// arguments, and what they state, to those that were saved before anybody looked
+// for them.
+const definitionsKept = "CONFLICT (tenant_id, digest) DO UPDATE SET args = EXCLUDED.args, stated = EXCLUDED.stated"
 
 // Snapshot gives a snapshot by its digest, without the bytes of its items,
 // which [Store.Definitions] has. The error is nothing_discovered when the

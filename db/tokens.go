@@ -78,7 +78,7 @@ func (s *Store) ClaimToken(ctx context.Context, secret, signal string, covers fu
 			return nil
 		}
 		if refusal = covers(row.DecisionToken); refusal != nil {
-			return nil
+			return nil //nolint:nilerr // the refusal is the answer, and is no failure of the transaction
 		}
 		row.UsedAt, row.UsedBy = t.now, signal
 		_, err = t.NewUpdate().Model(&row).Column("used_at", "used_by").WherePK().Exec(ctx)

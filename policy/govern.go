@@ -16,13 +16,14 @@ func (p *Policy) Governance() registry.Governance {
 }
 
 // approveOf puts an approval of a record to the policy. The bytes of what it
-// names must be in the record's snapshot.
+// names, or what they state, must be in the record's snapshot.
 func (p *Policy) approveOf(r *registry.Record, a registry.Approval, votes []registry.Vote, now time.Time) registry.ApprovalVerdict {
 	in := ApprovalOf(r, a, votes, now)
 	for i := range in.Items {
 		item := &in.Items[i]
 		if seen, found := find(r.Snapshot, item.Kind, item.Name); found {
-			item.Hints = hintsOf(seen)
+			said := seen.Says()
+			item.Hints, item.Annotations = said.Hints, said.Annotations
 		}
 	}
 	return p.Approve(in)
@@ -31,8 +32,9 @@ func (p *Policy) approveOf(r *registry.Record, a registry.Approval, votes []regi
 // driftOf puts the drift of a bound tool to the policy, which sees it as it is
 // now.
 func (p *Policy) driftOf(r *registry.Record, seen registry.Item, m registry.Moved, now time.Time) registry.DriftVerdict {
+	said := seen.Says()
 	item := Item{
-		Kind: registry.KindTool, Name: seen.Name, Title: seen.Title, Text: seen.Text, Annotations: seen.Annotations(), Hints: hintsOf(seen), Drift: m,
+		Kind: registry.KindTool, Name: seen.Name, Title: seen.Title, Text: seen.Text, Annotations: said.Annotations, Hints: said.Hints, Drift: m,
 	}
 	if b := r.Bindings[seen.Name]; b != nil {
 		item.Class, item.ApprovedClass = b.DeclaredClass, b.DeclaredClass
@@ -41,19 +43,6 @@ func (p *Policy) driftOf(r *registry.Record, seen registry.Item, m registry.Move
 		item.ID = tool.ToolID
 	}
 	return p.Drift(Drift{Server: ServerOf(&r.Server), Item: item, Now: now})
-}
-
-// hintsOf lists the codes of what a review points out in an item, each once.
-func hintsOf(item registry.Item) []string {
-	var out []string
-	known := map[registry.HintCode]bool{}
-	for _, hint := range registry.Hints(item) {
-		if !known[hint.Code] {
-			known[hint.Code] = true
-			out = append(out, string(hint.Code))
-		}
-	}
-	return out
 }
 
 // Of gives the policy that governs a record's server, as far as the reference

@@ -44,6 +44,7 @@ type Item struct {
 	Title      string   `json:"title,omitempty"`
 	Text       string   `json:"text,omitempty"` // its description, as sent
 	Raw        []byte   `json:"-"`
+	Stated     *Stated  `json:"-"` // of its bytes, when they are not at hand
 }
 
 // Quarantined says whether the item is visible but never bindable.

@@ -3,7 +3,6 @@ package registry
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -205,8 +204,10 @@ func (t Tally) String() string {
 	if t.People != 1 {
 		s = fmt.Sprintf("%d more approvals are needed", t.People)
 	}
-	for _, role := range slices.Sorted(maps.Keys(t.Roles)) {
-		s += fmt.Sprintf(", %d by a %s", t.Roles[role], role)
+	for _, role := range Roles() { // workflows say this too, and must walk no map
+		if n := t.Roles[role]; n > 0 {
+			s += fmt.Sprintf(", %d by a %s", n, role)
+		}
 	}
 	if t.NotBy != "" {
 		s += ", not by " + t.NotBy

@@ -134,6 +134,10 @@ func (c *cli) showApproved(ctx context.Context, a *api, p *proposal, s server, w
 	if shown := showRow(c, servers, s); shown != nil || err != nil {
 		return errors.Join(err, shown)
 	}
+	if r := s.GetReview(); r.GetStatus() == reviewPending && r.GetStanding() != "" {
+		c.notef("not enough yet: %s; they approve the same lines of digest %s", r.GetStanding(), r.GetDigest())
+		return nil
+	}
 	if len(p.tools) > 0 {
 		c.nextf("countersign tools resolve %s", p.tools[0].GetToolId())
 	} else {

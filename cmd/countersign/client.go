@@ -166,6 +166,9 @@ type api struct {
 	catalog  registryv1connect.ToolCatalogServiceClient
 	registry registryv1connect.McpRegistryServiceClient
 	identity registryv1connect.IdentityServiceClient
+
+	approvals registryv1connect.ApprovalServiceClient
+	policies  registryv1connect.PolicyServiceClient
 }
 
 // connect makes the clients of the API; nothing is sent yet.
@@ -196,6 +199,9 @@ func (c *cli) clients(where connection) *api {
 		catalog:  registryv1connect.NewToolCatalogServiceClient(client, where.server, options),
 		registry: registryv1connect.NewMcpRegistryServiceClient(client, where.server, options),
 		identity: registryv1connect.NewIdentityServiceClient(client, where.server, options),
+
+		approvals: registryv1connect.NewApprovalServiceClient(client, where.server, options),
+		policies:  registryv1connect.NewPolicyServiceClient(client, where.server, options),
 	}
 }
 

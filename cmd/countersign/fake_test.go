@@ -35,6 +35,8 @@ type fakeAPI struct {
 	registryv1connect.UnimplementedMcpServerServiceHandler
 	registryv1connect.UnimplementedToolCatalogServiceHandler
 	registryv1connect.UnimplementedMcpRegistryServiceHandler
+	registryv1connect.UnimplementedApprovalServiceHandler
+	registryv1connect.UnimplementedPolicyServiceHandler
 
 	mu          sync.Mutex
 	servers     []*registryv1.McpServer
@@ -91,6 +93,8 @@ func startFake() (*fakeAPI, *httptest.Server) {
 	mux.Handle(registryv1connect.NewMcpServerServiceHandler(f, guard))
 	mux.Handle(registryv1connect.NewToolCatalogServiceHandler(f, guard))
 	mux.Handle(registryv1connect.NewMcpRegistryServiceHandler(f, guard))
+	mux.Handle(registryv1connect.NewApprovalServiceHandler(f, guard))
+	mux.Handle(registryv1connect.NewPolicyServiceHandler(f, guard))
 	mux.HandleFunc("/elsewhere/", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, strings.TrimPrefix(r.URL.Path, "/elsewhere"), http.StatusTemporaryRedirect)
 	})

@@ -53,6 +53,8 @@ by an approval of exactly what was discovered. NAME is a server's name or id.`,
 		rejectCommand(c),
 		requestReviewCommand(c),
 		quarantineCommand(c),
+		renewExceptionCommand(c),
+		decisionTokenCommand(c),
 		retireCommand(c),
 	)
 	return command

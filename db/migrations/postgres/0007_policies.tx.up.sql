@@ -44,3 +44,6 @@ ALTER TABLE mcp_tool_bindings ADD COLUMN ends_at TIMESTAMPTZ;
 ALTER TABLE mcp_resource_bindings ADD COLUMN ends_at TIMESTAMPTZ;
 ALTER TABLE mcp_prompt_bindings ADD COLUMN ends_at TIMESTAMPTZ;
 CREATE INDEX mcp_tool_bindings_ends ON mcp_tool_bindings (tenant_id, ends_at) WHERE bound AND ends_at IS NOT NULL;
+
+-- What rules see of a definition's bytes, as JSON; NULL: nobody looked yet.
+ALTER TABLE definitions ADD COLUMN stated TEXT;

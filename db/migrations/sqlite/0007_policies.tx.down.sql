@@ -1,3 +1,4 @@
+ALTER TABLE definitions DROP COLUMN stated;
 DROP INDEX mcp_tool_bindings_ends;
 ALTER TABLE mcp_prompt_bindings DROP COLUMN ends_at;
 ALTER TABLE mcp_resource_bindings DROP COLUMN ends_at;
