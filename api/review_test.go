@@ -337,7 +337,7 @@ func TestLargeCatalogsAreReviewedWithoutTruncation(t *testing.T) {
 	for name, c := range map[string]struct {
 		surface registry.Surface
 		most    int // pages
-	}{"azure": {captured, 3}, "ten-thousand": {surfaceOf(10_000, 2000), 14}} {
+	}{"azure": {captured, 1}, "ten-thousand": {surfaceOf(10_000, 70), 10}, "large": {surfaceOf(1000, 14_000), 9}} {
 		h.discovered(t, h.registered(t, alpha, name), c.surface)
 		began, pages, seen := time.Now(), 0, map[string]bool{}
 		request := &pb.GetReviewRequest{ServerId: name, View: pb.ReviewView_REVIEW_VIEW_FULL, PageSize: 1000}

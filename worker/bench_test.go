@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 
+	"countersign/mcptest"
 	"countersign/registry"
 	"countersign/workflows"
 )
@@ -73,4 +75,31 @@ func (h *house) events(id string) int {
 		}
 	}
 	return n
+}
+
+// BenchmarkQuietDiscovery discovers a server of 10,000 tools of 2 kB in 100
+// pages again and again, which are as they were. It reports CPU per discovery,
+// that of the peer in this process included.
+func BenchmarkQuietDiscovery(b *testing.B) {
+	for _, kind := range []string{"sqlite", "postgres"} {
+		b.Run(kind, func(b *testing.B) {
+			h := newHouse(b, kind)
+			pages := make([][]string, 100)
+			for i := range 10_000 {
+				pages[i/100] = append(pages[i/100], tool(fmt.Sprintf("tool_%05d", i), strings.Repeat("Reads what is there. ", 93)))
+			}
+			peer := mcptest.New(b, mcptest.Script{})
+			peer.Edit(func(s *mcptest.Script) { s.List("tools/list", mcptest.Pages(pages...)) })
+			h.register("demo", peer.URL)
+			h.is("demo", registry.StateVerified)
+			h.discover("demo") // what is remembered is remembered from here on
+			before := cpu(b)
+			n := 0
+			for b.Loop() {
+				h.discover("demo")
+				n++
+			}
+			b.ReportMetric(float64((cpu(b)-before).Milliseconds())/float64(n), "cpu-ms/discovery")
+		})
+	}
 }
