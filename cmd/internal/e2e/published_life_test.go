@@ -83,7 +83,7 @@ type life struct {
 
 func (l *life) live(t *testing.T) {
 	register := []string{"server", "register", l.name, "--wait", "verified"}
-	approve := []string{"server", "approve", l.name, "--yes"}
+	approve := []string{"server", "approve", l.name, "--yes", "--comment", "the servers of a test"}
 	if l.serve != nil {
 		port, end := l.start(t)
 		defer end()
