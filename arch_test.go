@@ -51,8 +51,8 @@ var testArrows = []string{"db/dbtest", "embedded", "mcptest"}
 // roomTests says what the tests of one room may import besides: a workflow is tested with its real activities on a real
 // database.
 var roomTests = map[string][]string{
-	"workflows": {"db", "mcpclient", "worker"},
-	"worker":    {"db", "mcpclient", "outbound"},
+	"workflows": {"db", "mcpclient", "policy", "worker"},
+	"worker":    {"db", "mcpclient", "outbound", "policy"},
 }
 
 // testsOnly are the packages that no program contains.

@@ -199,7 +199,9 @@ func always(*registry.Server) bool { return true }
 
 func (f *flows) Decide(ctx context.Context, _ string, in workflows.DecideInput) (registry.Server, error) {
 	if in.Ruling.Approval != nil {
+		f.mu.Lock()
 		f.lines = len(in.Ruling.Approval.Tools)
+		f.mu.Unlock()
 	}
 	if err := f.ask(string(in.Ruling.Verb)); err != nil {
 		return registry.Server{}, err

@@ -141,7 +141,7 @@ func (r *Record) endTerm(t Term, held int, now time.Time) {
 	r.emit(EventApprovalExpired, ApprovalExpiring{
 		ServerID: s.ServerID, TenantID: s.TenantID, DecisionID: t.DecisionID, Bound: held, DueAt: t.DueAt, EndsAt: t.EndsAt,
 	})
-	r.recertify("recertification", now.Add(ReviewTTL), now)
+	r.recertify("recertification", t.EndsAt.Add(ReviewTTL), now)
 	r.noteAlso("an approval expired: " + t.DecisionID)
 }
 

@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -278,4 +279,15 @@ func (h *house) denial(toolID string) registry.Reason {
 		return d.Reason
 	}
 	return ""
+}
+
+// closed waits until a workflow has ended.
+func (h *house) closed(id string) {
+	h.Helper()
+	ctx, cancel := context.WithTimeout(h.Context(), time.Minute)
+	defer cancel()
+	err := h.temporal.GetWorkflow(ctx, id, "").Get(ctx, nil)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		h.Fatalf("workflow %s has not ended: %v", id, err)
+	}
 }

@@ -4,7 +4,6 @@ package worker_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -145,6 +144,46 @@ func TestRecord(t *testing.T) {
 	h.launched("launched")
 	h.save("server-launched", workflows.ServerWorkflowID("default", "launched"))
 
+	// Under a policy: two people, terms that pass, another version, an exception
+	// that is renewed, a decision with a token.
+	h.publishes("name: pair\nversion: 1\napproval:\n  - {name: all, when: 'true', approvers: 2, expiry: {after: 3s, recertify: 2s, remind: [1s]}}\n")
+	h.register("governed", one.URL, under("pair"), func(in *workflows.RegisterInput) {
+		in.Registration.Authentication, in.Registration.ExceptionReason = registry.AuthNoneException, "a demo"
+	})
+	h.is("governed", registry.StateVerified)
+	governed := approval(h.get("governed"), "a")
+	governed.Ruling.Approval.ExceptionExpiresAt = time.Now().Add(time.Hour)
+	if _, err := h.client.Decide(t.Context(), "governed", governed); err != nil {
+		t.Fatal(err)
+	}
+	second := governed
+	second.Token = "secret"
+	k := registry.DecisionToken{
+		TokenID: "dtk_1", ServerID: governed.ServerID, Verb: registry.VerbApprove, Digest: governed.Ruling.Approval.Digest,
+		Subject: "bob", Roles: []registry.Role{registry.RolePlatformAdmin},
+	}
+	if _, err := h.store().MintToken(t.Context(), k, second.Token, time.Hour, operation("mint_decision_token")); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.temporal.SignalWorkflow(t.Context(), workflows.ServerWorkflowID("default", "governed"), "", workflows.DecisionApprove, second); err != nil {
+		t.Fatal(err)
+	}
+	h.is("governed", registry.StateActive)
+	h.decide("governed", registry.Ruling{Verb: registry.VerbRenew, ExceptionExpiresAt: time.Now().Add(2 * time.Hour), Comment: "still a demo"})
+	h.until("governed", "to be approved again", func(v db.ServerView) bool { return v.Review.Status == registry.ReviewPending })
+	b := h.publishes("name: pair\nversion: 2\napproval:\n  - {name: all, when: 'true', approvers: 3}\n")
+	h.until("governed", "under the new version", func(v db.ServerView) bool { return v.Counts.Bound == 0 })
+	h.retire("governed")
+	h.save("server-governed", workflows.ServerWorkflowID("default", "governed"))
+	h.save("policy-change", workflows.PolicyWorkflowID("default", b.Ref))
+	h.publishes("name: brief\nversion: 1\napproval:\n  - {name: all, when: 'true', approvers: 1, expiry: {after: 2s, remind: [1s]}}\n")
+	h.register("brief", one.URL, under("brief"))
+	h.is("brief", registry.StateVerified)
+	h.approve("brief", "a")
+	h.until("brief", "expired", func(v db.ServerView) bool { return v.Counts.Bound == 0 && len(v.Terms) == 0 })
+	h.retire("brief")
+	h.save("server-approval-expired", workflows.ServerWorkflowID("default", "brief"))
+
 	// A connection test, and a sweep that has something to tell.
 	h.register("tested", one.URL)
 	tested := h.is("tested", registry.StateVerified)
@@ -190,17 +229,6 @@ func TestRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.save("sweep-prunes", "sweep-prunes")
-}
-
-// closed waits until a workflow has ended.
-func (h *house) closed(id string) {
-	h.Helper()
-	ctx, cancel := context.WithTimeout(h.Context(), time.Minute)
-	defer cancel()
-	err := h.temporal.GetWorkflow(ctx, id, "").Get(ctx, nil)
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		h.Fatalf("workflow %s has not ended: %v", id, err)
-	}
 }
 
 func (h *house) save(name, id string) {

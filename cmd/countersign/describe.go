@@ -108,10 +108,6 @@ func describeReview(t *sheet, r *registryv1.Review) {
 	t.field("It stands", r.GetStanding())
 	if r.GetStatus() == reviewPending {
 		t.field("Waits until", when(r.GetExpireTime()))
-		t.field("Standing", r.GetStanding())
-		for _, v := range r.GetVotes() {
-			t.field("Approved by", some(", ", v.GetSubject(), strings.Join(v.GetRoles(), " "), when(v.GetTime()), v.GetComment()))
-		}
 	}
 	t.field("Review digest", r.GetDigest())
 }
