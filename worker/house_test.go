@@ -89,7 +89,7 @@ func newHouseWith(t testing.TB, kind string, codec *workflows.Codec) *house {
 	h := &house{TB: t, db: store, namespace: client.DefaultNamespace, codec: codec}
 	h.engine = newEngine(t).Address()
 	h.temporal = h.dial(h.engine)
-	h.client = workflows.Client{Temporal: h.temporal, Namespace: h.namespace}
+	h.client = workflows.NewClient(h.temporal, h.namespace, "")
 	guard := outbound.NewGuard(outbound.Options{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	h.url = url
 	h.acts = &activities.Activities{

@@ -349,7 +349,7 @@ func TestAnEngineThatIsAwayIsSaidSoon(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	h.client = workflows.Client{Temporal: c, Namespace: namespace}
+	h.client = workflows.NewClient(c, namespace, "")
 	if err := engine.Stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -30,6 +30,13 @@ type Client struct {
 	Temporal  client.Client
 	Namespace string // for lists and links; "default" when empty
 	UIURL     string // base of the Temporal UI for links; empty: no links
+
+	turns *turns // shared by all copies
+}
+
+// NewClient returns a client; namespace and uiURL may be empty.
+func NewClient(temporal client.Client, namespace, uiURL string) Client {
+	return Client{Temporal: temporal, Namespace: namespace, UIURL: uiURL, turns: newTurns()}
 }
 
 // Run is one workflow run of a server.
@@ -51,7 +58,7 @@ func (c Client) Register(ctx context.Context, in activities.RegisterInput) (acti
 	failpoint.Hit("register.begin")
 	var out activities.RegisterOutput
 	tenant, name := in.Registration.TenantID, in.Registration.Name
-	err := c.patiently(ctx, func(ctx context.Context) error {
+	err := c.inTurn(ctx, ServerWorkflowID(tenant, name), func(ctx context.Context) error {
 		start := c.Temporal.NewWithStartWorkflowOperation(client.StartWorkflowOptions{
 			ID: ServerWorkflowID(tenant, name), TaskQueue: TaskQueue,
 			WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
@@ -141,9 +148,10 @@ func (c Client) update(ctx context.Context, tenant, name, update, id string, in,
 	if err := fits(in); err != nil {
 		return err
 	}
-	return c.patiently(ctx, func(ctx context.Context) error {
+	workflowID := ServerWorkflowID(tenant, name)
+	return c.inTurn(ctx, workflowID, func(ctx context.Context) error {
 		handle, err := c.Temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-			WorkflowID: ServerWorkflowID(tenant, name), UpdateID: id, UpdateName: update, Args: []any{in},
+			WorkflowID: workflowID, UpdateID: id, UpdateName: update, Args: []any{in},
 			WaitForStage: client.WorkflowUpdateStageCompleted,
 		})
 		if err == nil {
@@ -181,6 +189,16 @@ func closed(err error) error {
 	}
 }
 
+// inTurn makes a call to a workflow when it is this one's turn, and patiently.
+func (c Client) inTurn(ctx context.Context, workflowID string, call func(context.Context) error) error {
+	done, err := c.turns.wait(ctx, workflowID)
+	if err != nil {
+		return busy(err) // nothing was sent
+	}
+	defer done()
+	return c.patiently(ctx, call)
+}
+
 // patiently repeats a call that the engine's limits refuse, or that met a
 // workflow just as it ended, inside the caller's deadline.
 func (c Client) patiently(ctx context.Context, call func(context.Context) error) error {
@@ -195,7 +213,7 @@ func (c Client) patiently(ctx context.Context, call func(context.Context) error)
 			case <-ctx.Done():
 				return err
 			case <-time.After(wait):
-				wait = min(2*wait, time.Second)
+				wait = min(2*wait, 2*time.Second)
 			}
 		}
 	})

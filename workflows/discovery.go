@@ -31,5 +31,5 @@ func Discovery(ctx workflow.Context, in activities.DiscoverInput) (activities.Se
 
 // ConnectionTest handshakes and lists, and writes nothing (R52).
 func ConnectionTest(ctx workflow.Context, in activities.TestInput) (activities.TestReport, error) {
-	return do(ctx, testing, "handshake and lists, for a look", act.Test, in)
+	return do(ctx, trying, "handshake and lists, for a look", act.Test, in)
 }

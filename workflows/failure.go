@@ -69,10 +69,7 @@ func fromService(err error) error {
 		return late(err)
 	}
 	if _, ok := errors.AsType[*serviceerror.ResourceExhausted](err); ok {
-		return &registry.Error{
-			Code: registry.CodeUnavailable, Reason: registry.ReasonBusy, Err: err,
-			Message: "too many changes of this server are under way", Next: "try again in a second",
-		}
+		return busy(err)
 	}
 	if _, ok := errors.AsType[*serviceerror.DeadlineExceeded](err); ok {
 		return late(err)
@@ -87,6 +84,13 @@ func fromService(err error) error {
 		return away(err)
 	}
 	return err
+}
+
+func busy(err error) *registry.Error {
+	return &registry.Error{
+		Code: registry.CodeUnavailable, Reason: registry.ReasonBusy, Err: err,
+		Message: "too many changes of this server are under way", Next: "try again in a second",
+	}
 }
 
 func late(err error) *registry.Error {

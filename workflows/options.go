@@ -31,8 +31,8 @@ var (
 			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second, MaximumAttempts: 3,
 		},
 	}
-	// testing meets a server while a person waits: once.
-	testing = workflow.ActivityOptions{
+	// trying meets a server while a person waits: once.
+	trying = workflow.ActivityOptions{
 		StartToCloseTimeout: 110 * time.Second, // a process may take 75 s to start, its lists 30 s
 		HeartbeatTimeout:    20 * time.Second,
 		RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},

@@ -98,7 +98,7 @@ func (a App) Run(ctx context.Context) error {
 }
 
 func (a App) serve(ctx context.Context, secure func(net.Listener) net.Listener) error {
-	engine := workflows.Client{Temporal: a.Temporal, Namespace: a.Namespace, UIURL: a.Config.Temporal.UIURL}
+	engine := workflows.NewClient(a.Temporal, a.Namespace, a.Config.Temporal.UIURL)
 	options := api.Options{
 		DB:           a.DB,
 		Workflows:    engine,
