@@ -117,7 +117,7 @@ func (v *visit) fetchMetadata(ctx context.Context, client *http.Client, at strin
 	if err != nil {
 		return metadata{}, false
 	}
-	return parseMetadata(body)
+	return parseMetadata(v.badge.whole(body))
 }
 
 func parseMetadata(body []byte) (metadata, bool) {

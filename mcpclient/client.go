@@ -27,6 +27,9 @@ type Client struct {
 	// Commands gives the command of a target of the transport stdio: allowed,
 	// approved, its secrets resolved. Nil means that no processes are started.
 	Commands func(context.Context, registry.Target) (Command, error)
+	// Credentials gives the credential of a target that is reached over HTTP; nil,
+	// or a nil answer: none.
+	Credentials func(context.Context, registry.Target) (Credential, error)
 	// Processes is how many processes run at once; 4 when 0. Further calls wait.
 	Processes int
 
@@ -78,7 +81,8 @@ type ProbeResult struct {
 // block.
 //
 // It takes at most Limits.Connect for the handshake, Limits.Lists for all lists
-// together and 5 s for the goodbye. A surface comes whole or not at all. When the
+// together and 5 s for the goodbye, and before them, with credentials, at most
+// 10 s (or Limits.Connect) for these. A surface comes whole or not at all. When the
 // server wants credentials, at most 5 s more go into what it says about them.
 func (c *Client) Discover(ctx context.Context, target registry.Target, era string, progress func(step string)) (registry.Surface, Report, error) {
 	v, err := c.visit(ctx, target, progress)
@@ -119,6 +123,7 @@ type visit struct {
 	limits  registry.Limits
 	command *Command     // of the transport stdio; else nil
 	http    *http.Client // of this visit only, nil for a command; its total of bytes is the visit's
+	badge   *badge       // what the client authorises requests with; nil: nothing
 	self    *mcp.Implementation
 	agent   string
 	diary   *diary
@@ -154,7 +159,12 @@ func (c *Client) visit(ctx context.Context, target registry.Target, progress fun
 	if err := registry.CheckDialAddress(target.DialAddress); err != nil {
 		return nil, err
 	}
-	v.http = v.client(v.limits.PageBytes)
+	badge, err := c.badge(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	v.badge, v.diary.mask = badge, badge.text
+	v.http = v.authorize(v.client(v.limits.PageBytes))
 	v.leave = v.http.CloseIdleConnections
 	return v, nil
 }
@@ -178,7 +188,7 @@ func (c *Client) prepare(ctx context.Context, v *visit) error {
 }
 
 // client gives an HTTP client for the target, with connections and a total of
-// bytes of its own, and a limit on one response.
+// bytes of its own, and a limit on one response. It knows no credentials.
 func (v *visit) client(responseBytes int64) *http.Client {
 	client := v.guard.Client(outbound.ClientOptions{
 		DialAddress:    v.target.DialAddress,
@@ -193,6 +203,9 @@ func (v *visit) client(responseBytes int64) *http.Client {
 // meet shakes hands, reads the lists and says goodbye. The surface is good only
 // as far as there is no error; after a failed list it holds the handshake.
 func (v *visit) meet(ctx context.Context, era string, all bool) (registry.Surface, error) {
+	if fault := v.show(ctx); fault != nil {
+		return registry.Surface{}, v.verdict(ctx, fault)
+	}
 	s, fault := v.handshake(ctx, era)
 	if fault != nil {
 		return registry.Surface{}, v.verdict(ctx, fault)
@@ -227,11 +240,15 @@ func (v *visit) again(ctx context.Context, lost *session, all bool, why *registr
 }
 
 // verdict is the error that leaves the room: the caller's own end comes before
-// anything that it made the server look like.
+// anything that it made the server look like, and so does what was wrong with our
+// credentials.
 func (v *visit) verdict(ctx context.Context, fault *registry.Error) error {
 	v.diary.end()
 	if ctx.Err() != nil {
 		return registry.Errorf(registry.ReasonDeadline, "the call was stopped before the server had answered: %w", ctx.Err())
 	}
-	return advise(fault)
+	if own := v.badge.failed(); own != nil {
+		fault = own
+	}
+	return advise(v.badge.masked(v.badge.refused(fault)))
 }

@@ -36,6 +36,17 @@
 // that they do not know. Lines that are no JSON-RPC 2.0 are counted and kept out;
 // lines, all output together, and what is kept of standard error are bounded.
 //
+// # Credentials
+//
+// What a server wants to be shown comes from a [Credential], made for one call and
+// asked for every HTTP request: of each era, the opening of an event stream and the
+// goodbye too, at the target's own origin only. It is asked once before the handshake
+// begins, in time of its own, so that an issuer that is slow or away is no fault of
+// the server; when it fails, nothing is sent, and the error is the credential's, with
+// the phase "authorize". A refused request (401, 403) is sent again as long as the
+// credential has something else to show, at most twice. What the server sends is
+// masked of all secrets of the credential before anything else reads it.
+//
 // # What never happens
 //
 // No redirect is followed, no GET stream of streamable HTTP is opened, no
@@ -48,7 +59,7 @@
 //
 // # Errors
 //
-// Errors are [registry.Error]. The fact "phase" says how far it came: dns,
+// Errors are [registry.Error]. The fact "phase" says how far it came: authorize, dns,
 // connect, tls, handshake or lists; "list" and "page" say which page. A server
 // whose time ran out is slow when something came in the second half of it, else
 // it is a timeout; "limit_seconds" is what it had. In the phase of lists whatever

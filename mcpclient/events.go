@@ -13,7 +13,8 @@ import (
 // server may keep the stream open behind its answer.
 type events struct {
 	r       *bufio.Reader
-	limit   int // on one event, in bytes; 0 where the reader has one of its own
+	limit   int                 // on one event, in bytes; 0 where the reader has one of its own
+	mask    func([]byte) []byte // of the data; nil changes nothing
 	line    []byte
 	afterCR bool
 	started bool
@@ -64,6 +65,9 @@ func (e *events) event() (name string, data []byte, err error) {
 			continue
 		}
 		if some && len(data) > 0 {
+			if e.mask != nil {
+				data = e.mask(data)
+			}
 			return name, data, nil
 		}
 		if ended {

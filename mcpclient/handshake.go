@@ -91,6 +91,9 @@ func (v *visit) handshake(parent context.Context, known string) (*session, *regi
 		if f == nil {
 			return s, nil
 		}
+		if own := v.badge.failed(); own != nil {
+			return nil, own // no other handshake makes it good
+		}
 		if first == nil {
 			first = f
 		}
@@ -153,7 +156,7 @@ func (v *visit) try(parent context.Context, a attempt) (*session, *failure) {
 	// handshake fails: what the SDK still has to say then, nobody reads.
 	life, end := context.WithCancel(context.WithoutCancel(parent))
 	dying := context.AfterFunc(ctx, end)
-	w := &wire{base: v.http.Transport, life: life, era: a.era, agent: v.agent, diary: v.diary}
+	w := &wire{base: v.http.Transport, life: life, era: a.era, agent: v.agent, diary: v.diary, badge: v.badge}
 	client := *v.http
 	client.Transport = w
 	transport := &mcp.StreamableClientTransport{

@@ -27,6 +27,7 @@ type reply struct {
 	header http.Header
 	body   []byte // what was read of it
 	broken error  // what ended the reading; nil when all was read
+	cut    bool   // no more of it was read
 
 	connected bool // there was a connection to send the request on
 	opening   bool // it is the reply to the first message of a handshake

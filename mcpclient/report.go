@@ -17,8 +17,8 @@ type Report struct {
 	Steps           []Step
 }
 
-// Step is one step: "connect" (name look-up, connection and TLS), "start" (of a
-// process), "sse" (the event stream of HTTP+SSE), "server/discover" or
+// Step is one step: "authorize" (the making of credentials), "connect" (name
+// look-up, connection and TLS), "start" (of a process), "sse" (the event stream of HTTP+SSE), "server/discover" or
 // "initialize", or one page of a list by its method. A first handshake of the
 // wrong era is a failed step of a good report.
 type Step struct {
@@ -35,6 +35,7 @@ type Step struct {
 // diary collects the steps. The SDK works in goroutines of its own, so it locks.
 type diary struct {
 	progress func(string)
+	mask     func(string) string // of what steps tell
 	began    time.Time
 
 	mu   sync.Mutex
@@ -45,7 +46,7 @@ func newDiary(progress func(string)) *diary {
 	if progress == nil {
 		progress = func(string) {}
 	}
-	return &diary{progress: progress, began: time.Now()}
+	return &diary{progress: progress, mask: func(text string) string { return text }, began: time.Now()}
 }
 
 // step notes the beginning of a step; what it returns notes the end.
@@ -81,6 +82,7 @@ func (d *diary) connected(address string, took time.Duration) {
 }
 
 func (d *diary) add(s Step) {
+	s.Detail = d.mask(s.Detail)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.book.Steps = append(d.book.Steps, s)

@@ -188,21 +188,23 @@ func (h *httpSession) call(parent context.Context, method string, params map[str
 		h.lost.Store(true) // as the transport says, whatever the body
 	}
 	if resp.StatusCode >= 200 && resp.StatusCode <= 299 && r.mediaType() == "text/event-stream" {
-		return r.stream(resp.Body)
+		return r.stream(resp.Body, h.visit.badge)
 	}
 	body := io.Reader(resp.Body)
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		body = io.LimitReader(body, errorBytes)
 	}
 	r.body, r.broken = io.ReadAll(body)
-	m, fault := r.answer()
+	r.cut = body != resp.Body && len(r.body) == errorBytes
+	m, fault := h.visit.badge.reply(r).answer()
 	return m, int64(len(r.body)), fault
 }
 
 // stream reads the answer from an event stream.
-func (r *reply) stream(body io.Reader) (message, int64, *registry.Error) {
-	kept := &head{limit: excerptBytes + 1}
+func (r *reply) stream(body io.Reader, b *badge) (message, int64, *registry.Error) {
+	kept := &head{limit: int(b.peek())}
 	e := newEvents(io.TeeReader(body, kept))
+	e.mask = b.whole
 	m, err := firstAnswer(e, r.id)
 	if err == nil {
 		return m, e.read, nil
@@ -210,7 +212,7 @@ func (r *reply) stream(body io.Reader) (message, int64, *registry.Error) {
 	if fault, known := registry.AsError(err); known {
 		return message{}, e.read, broken(fault)
 	}
-	r.body = kept.bytes
+	r.header, r.body = b.headers(r.header), b.cut(kept.bytes)
 	return message{}, e.read, r.facts(registry.Errorf(registry.ReasonProtocolError, "the answer cannot be read: %v", err))
 }
 

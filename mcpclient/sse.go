@@ -39,7 +39,7 @@ func (v *visit) trySSE(ctx, parent context.Context, a attempt) (*session, *failu
 	// handshake fails.
 	life, end := context.WithCancel(context.WithoutCancel(parent))
 	dying := context.AfterFunc(ctx, end)
-	c := &channel{visit: v, life: life, http: v.client(v.limits.TotalBytes)}
+	c := &channel{visit: v, life: life, http: v.authorize(v.client(v.limits.TotalBytes))}
 	done := v.diary.step(stepSSE, 0)
 	if f := c.open(ctx); f != nil {
 		end()
@@ -100,15 +100,17 @@ func (c *channel) open(ctx context.Context) *failure {
 	}
 	r := &reply{status: resp.StatusCode, header: resp.Header}
 	if resp.StatusCode != http.StatusOK || r.mediaType() != "text/event-stream" {
-		r.body, r.broken = io.ReadAll(io.LimitReader(resp.Body, excerptBytes+1))
+		r.body, r.broken = io.ReadAll(io.LimitReader(resp.Body, c.visit.badge.peek()))
 		_ = resp.Body.Close()
+		r.cut = int64(len(r.body)) == c.visit.badge.peek()
+		r = c.visit.badge.reply(r)
 		if resp.StatusCode == http.StatusUnauthorized {
 			return &failure{fault: r.refusal(), final: true}
 		}
 		return &failure{fault: r.notMCP("the server answers a GET for events with %s", statusLine(r.status)), unknown: true}
 	}
 	c.body, c.events = resp.Body, newEvents(resp.Body)
-	c.events.limit = int(c.visit.limits.PageBytes)
+	c.events.limit, c.events.mask = int(c.visit.limits.PageBytes), c.visit.badge.whole
 	if fault := c.awaitEndpoint(); fault != nil {
 		_ = resp.Body.Close()
 		// Other servers keep a stream here too, and name no endpoint on it.
@@ -213,6 +215,8 @@ func (c *channel) post(ctx context.Context, message []byte) *registry.Error {
 	}
 	r := &reply{status: resp.StatusCode, header: resp.Header}
 	r.body, r.broken = io.ReadAll(io.LimitReader(resp.Body, errorBytes))
+	r.cut = len(r.body) == errorBytes
+	r = c.visit.badge.reply(r)
 	if fault := r.refusal(); fault != nil {
 		return fault
 	}

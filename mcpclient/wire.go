@@ -22,6 +22,7 @@ type wire struct {
 	era   string
 	agent string
 	diary *diary
+	badge *badge // whose secrets the replies are masked of
 
 	mu      sync.Mutex
 	opening *tape // of the last server/discover or initialize
@@ -69,7 +70,11 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp.StatusCode, resp.Status, resp.Body, resp.ContentLength = http.StatusAccepted, "202 Accepted", http.NoBody, 0
 	}
 	t.begin(resp)
-	resp.Body = &taped{ReadCloser: resp.Body, tape: t, done: done, peek: method == methodDiscover || method == methodInitialize}
+	body := &taped{ReadCloser: resp.Body, tape: t, done: done}
+	if method == methodDiscover || method == methodInitialize {
+		body.peek = w.badge.peek()
+	}
+	resp.Body = body
 	return resp, nil
 }
 
@@ -90,13 +95,13 @@ func (w *wire) note(method string, t *tape) {
 func (w *wire) opened() *reply {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.opening.copy()
+	return w.badge.reply(w.opening.copy())
 }
 
 func (w *wire) ended() *reply {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.last.copy()
+	return w.badge.reply(w.last.copy())
 }
 
 // tape is what was read of one reply so far.
@@ -133,6 +138,13 @@ func (t *tape) write(p []byte) {
 	t.reply.body = append(t.reply.body, p...)
 }
 
+// cut notes that no more of it was read.
+func (t *tape) cut() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.reply.cut = true
+}
+
 func (t *tape) end(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -146,7 +158,7 @@ type taped struct {
 	io.ReadCloser
 	tape *tape
 	done func()
-	peek bool // somebody wants to know what it is, even if the SDK does not
+	peek int64 // how much somebody wants to know of it, even if the SDK does not
 }
 
 func (t *taped) Read(p []byte) (int, error) {
@@ -160,9 +172,11 @@ func (t *taped) Read(p []byte) (int, error) {
 
 func (t *taped) Close() error {
 	defer t.done()
-	if t.peek && len(t.tape.copy().body) == 0 {
+	if t.peek > 0 && len(t.tape.copy().body) == 0 {
 		// The SDK judged by status or type alone. For people, the first bytes say more.
-		_, _ = io.CopyN(io.Discard, t, excerptBytes+1)
+		if _, err := io.CopyN(io.Discard, t, t.peek); err == nil {
+			t.tape.cut()
+		}
 	}
 	return t.ReadCloser.Close()
 }
