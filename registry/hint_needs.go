@@ -67,7 +67,7 @@ func needs(tree *syntax.Regexp) [][]string {
 			if len(sets) == 0 {
 				return nil
 			}
-			set = append(set, slices.MinFunc(sets, func(a, b []string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(len(b[0]), len(a[0]))) })...)
+			set = append(set, slices.MinFunc(sets, byTelling)...)
 		}
 		if len(set) > mostNeeded {
 			return nil
@@ -76,6 +76,16 @@ func needs(tree *syntax.Regexp) [][]string {
 	default:
 		return nil
 	}
+}
+
+// byTelling orders sets of words: those first that texts seldom have, which
+// are the ones whose shortest word is long.
+func byTelling(a, b []string) int {
+	return cmp.Or(cmp.Compare(shortest(b), shortest(a)), cmp.Compare(len(a), len(b)))
+}
+
+func shortest(words []string) int {
+	return len(slices.MinFunc(words, func(a, b string) int { return cmp.Compare(len(a), len(b)) }))
 }
 
 // spelled gives all texts that an expression matches, nil when they are many or
