@@ -127,7 +127,7 @@ func (h *Handler) audit(ctx context.Context, c *call, verb registry.Verb, req co
 	if err == nil {
 		op := d.operation(string(verb), "", "")
 		err = d.store.AuditRefusal(ctx, db.AuditEntry{
-			Actor: op.Actor.Subject, Roles: op.Actor.Roles, Origin: op.Origin, Action: op.Name, ObjectKind: "server", ObjectID: v.ServerID,
+			Actor: op.Actor.Subject, Roles: op.Actor.Roles, Origin: op.Origin, Action: op.Name, ObjectKind: "server", ObjectID: v.ServerID, ObjectName: v.Name,
 			OperationID: op.ID, Reason: refused.Reason, Note: refused.Message, VersionBefore: v.Version, VersionAfter: v.Version,
 		})
 	}

@@ -76,7 +76,7 @@ func (t *tx) apply(ctx context.Context, row *serverRow, c Change) (out Applied, 
 		return out, nil, err
 	}
 	if changed(changes) || changes.Asked {
-		e := entry(c.Operation, before.ServerID)
+		e := entry(c.Operation, &before)
 		e.VersionBefore, e.VersionAfter = before.Version, record.Server.Version
 		e.DigestBefore, e.DigestAfter = reviewDigest(&before), reviewDigest(&record.Server)
 		e.Note = changes.Note
@@ -112,7 +112,7 @@ func (t *tx) refuse(ctx context.Context, s registry.Server, op registry.Operatio
 			return err
 		}
 	}
-	e := entry(op, s.ServerID).refusedBy(refusal)
+	e := refused(entry(op, &s), refusal)
 	e.VersionBefore, e.VersionAfter = s.Version, s.Version
 	e.DigestBefore, e.DigestAfter = reviewDigest(&s), reviewDigest(&s)
 	if err := t.audit(ctx, e); err != nil {

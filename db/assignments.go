@@ -103,7 +103,7 @@ func assignmentChanged(a *registry.Assignment, note string, event registry.Event
 	if a.Workspace != "" {
 		note += " in " + a.Workspace
 	}
-	return &AuditEntry{ObjectKind: "agent", ObjectID: a.Agent, Note: note}, &registry.Event{
+	return &AuditEntry{ObjectKind: "agent", ObjectID: a.Agent, ObjectName: a.Agent, Note: note}, &registry.Event{
 		Type: event, Payload: registry.AssignmentChanged{TenantID: a.TenantID, Agent: a.Agent, ToolID: a.ToolID, Workspace: a.Workspace},
 	}
 }

@@ -3,7 +3,6 @@ package db
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/uptrace/bun"
@@ -13,40 +12,17 @@ import (
 
 // The outcomes of what is audited.
 const (
-	AuditApplied = "applied"
-	AuditRefused = "refused"
+	AuditApplied = registry.AuditApplied
+	AuditRefused = registry.AuditRefused
 )
 
-// AuditEntry is one row of the audit trail: who did what to which object, and
-// what came of it. Rows are only ever added.
-type AuditEntry struct {
-	ID            int64           `bun:"id,pk,autoincrement"` // by the database
-	Tx            int64           `bun:"tx,nullzero"`         // by the database
-	AuditID       string          `bun:"audit_id"`            // UUIDv7
-	TenantID      string          `bun:"tenant_id"`
-	At            time.Time       `bun:"at"`
-	Actor         string          `bun:"actor"`
-	Roles         []registry.Role `bun:"roles,type:text"`
-	Origin        registry.Origin `bun:"origin"`
-	Action        string          `bun:"action"`      // name of the operation
-	ObjectKind    string          `bun:"object_kind"` // server
-	ObjectID      string          `bun:"object_id"`
-	OperationID   string          `bun:"operation_id"`
-	Outcome       string          `bun:"outcome"`
-	Reason        registry.Reason `bun:"reason"` // why it was refused
-	VersionBefore int64           `bun:"version_before"`
-	VersionAfter  int64           `bun:"version_after"`
-	DigestBefore  string          `bun:"digest_before"` // registry.ReviewDigest: snapshot and target; empty before the first discovery
-	DigestAfter   string          `bun:"digest_after"`
-	Note          string          `bun:"note"`
-	Detail        json.RawMessage `bun:"detail,type:text"`  // an object
-	Position      int64           `bun:"position,nullzero"` // in the tenant's sealed chain; 0: not sealed yet
-	PrevHash      string          `bun:"prev_hash,nullzero"`
-	Hash          string          `bun:"hash,nullzero"`
-}
+// AuditEntry is one row of the audit trail.
+type AuditEntry = registry.AuditEntry
 
 type auditRow struct {
 	bun.BaseModel `bun:"table:audit,alias:a"`
+	ID            int64 `bun:"id,pk,autoincrement"` // by the database
+	Tx            int64 `bun:"tx,nullzero"`         // by the database
 	AuditEntry
 }
 
@@ -65,15 +41,15 @@ func (t *tx) audit(ctx context.Context, e AuditEntry) error {
 }
 
 // entry is the audit row of an operation on a server.
-func entry(op registry.Operation, serverID string) AuditEntry {
+func entry(op registry.Operation, s *registry.Server) AuditEntry {
 	return AuditEntry{
 		Actor: op.Actor.Subject, Roles: op.Actor.Roles, Origin: op.Origin, Action: op.Name,
-		ObjectKind: "server", ObjectID: serverID, OperationID: op.ID, Outcome: AuditApplied,
+		ObjectKind: "server", ObjectID: s.ServerID, ObjectName: s.Name, OperationID: op.ID, Outcome: AuditApplied,
 	}
 }
 
-// refusedBy makes the row that of a refusal, with the facts of the error.
-func (e AuditEntry) refusedBy(err *registry.Error) AuditEntry {
+// refused makes the row that of a refusal, with the facts of the error.
+func refused(e AuditEntry, err *registry.Error) AuditEntry {
 	e.Outcome, e.Reason, e.Note = AuditRefused, err.Reason, err.Message
 	if len(err.Facts) > 0 {
 		facts := map[string]string{}

@@ -96,7 +96,7 @@ func descriptorAggregate(id string) string { return "descriptor/" + id }
 
 func descriptorChanged(d *registry.Descriptor, note string, event registry.EventType) (*AuditEntry, *registry.Event) {
 	id := d.DescriptorID + "@" + strconv.FormatInt(d.Version, 10)
-	return &AuditEntry{ObjectKind: "descriptor", ObjectID: id, Note: note + " as " + string(d.Class)}, &registry.Event{
+	return &AuditEntry{ObjectKind: "descriptor", ObjectID: id, ObjectName: d.DescriptorID, Note: note + " as " + string(d.Class)}, &registry.Event{
 		Type: event, Payload: registry.DescriptorChanged{
 			TenantID: d.TenantID, DescriptorID: d.DescriptorID, Version: d.Version, Class: d.Class, Status: d.Status,
 		},

@@ -30,6 +30,13 @@ type engine struct {
 	clock string
 	// horizon holds for rows that no running transaction can still come before.
 	horizon string
+	// settled holds for audit rows that no running transaction can still come
+	// before. Numbers that this database has not given yet are those of one that
+	// was restored from; its transactions have all ended.
+	settled string
+	// sealing keeps other processes from sealing the same tenant's audit rows
+	// until the transaction ends, or says that one does.
+	sealing string
 	// migrating serialises migrators, besides the transactions they run in.
 	migrating string
 	// label gives the value of a label by its key.
@@ -55,8 +62,11 @@ var postgres = engine{
 	snapshotsStay: "SELECT pg_advisory_xact_lock_shared(hashtextextended('snapshots/' || ?, 0))",
 	pruning:       "SELECT pg_advisory_xact_lock(hashtextextended('snapshots/' || ?, 0))",
 
-	clock:     "SELECT clock_timestamp()",
-	horizon:   "tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
+	clock:   "SELECT clock_timestamp()",
+	horizon: "tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
+	settled: `(a.tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+OR a.tx >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint)`,
+	sealing:   "SELECT pg_try_advisory_xact_lock(hashtextextended('audit/' || ?, 0))",
 	migrating: "SELECT pg_advisory_xact_lock(4861272841)", // any number that nobody else uses
 	label:     "(s.labels::json ->> ?)",
 	contains:  "strpos(lower(?), lower(?)) > 0",
@@ -72,6 +82,7 @@ WHERE t.tenant_id = ?0 AND t.server_id = q.server_id AND t.external_key = q.exte
 var sqlite = engine{
 	name:     "sqlite",
 	horizon:  "TRUE",
+	settled:  "TRUE",
 	label:    "(SELECT j.value FROM json_each(s.labels) AS j WHERE j.key = ?)",
 	contains: "instr(lower(?), lower(?)) > 0",
 	searched: `(SELECT q.* FROM tool_search AS q WHERE q.id IN (SELECT rowid FROM tool_words WHERE tool_words MATCH ?1) AND +q.tenant_id = ?0) AS q

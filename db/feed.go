@@ -64,36 +64,3 @@ func follow[R any](ctx context.Context, d *DB, who scope, after Position, limit 
 	}
 	return rows, after, err
 }
-
-// AuditQuery asks for audit rows of the tenant, the latest first.
-type AuditQuery struct {
-	Page
-	ObjectID string // empty: of all objects
-	Outcome  string // empty: all
-}
-
-// Audit lists audit rows, the latest first, with the key of the next page.
-func (s *Store) Audit(ctx context.Context, query AuditQuery) (entries []AuditEntry, next string, err error) {
-	err = s.read(ctx, "list audit rows", func(ctx context.Context, q bun.IDB) error {
-		var rows []auditRow
-		selection := q.NewSelect().Model(&rows).Where("tenant_id = ?", s.tenant)
-		if query.ObjectID != "" {
-			selection = selection.Where("object_id = ?", query.ObjectID)
-		}
-		if query.Outcome != "" {
-			selection = selection.Where("outcome = ?", query.Outcome)
-		}
-		if selection, err = query.before(selection, "id"); err != nil {
-			return err
-		}
-		if err := selection.Scan(ctx); err != nil {
-			return err
-		}
-		rows, next = cut(query.Page, rows, func(r *auditRow) cursor { return cursor{idKey(r.ID)} })
-		for i := range rows {
-			entries = append(entries, rows[i].AuditEntry)
-		}
-		return nil
-	})
-	return entries, next, err
-}

@@ -48,6 +48,11 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 			"secret", time.Hour, named("mint")); err != nil {
 			t.Fatal(err)
 		}
+		sealed(t, d, "acme")
+		audited, _, err := acme.Audit(ctx, db.AuditQuery{})
+		if err != nil {
+			t.Fatal(err)
+		}
 
 		type call struct {
 			// one calls the method about the first tenant's things, other about things that do not exist.
@@ -165,6 +170,39 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 			"Audit": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {
 				v, next, err := st.Audit(ctx, db.AuditQuery{ObjectID: id})
 				return []any{v, next}, err
+			}),
+			"AuditPage": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {
+				v, next, total, err := st.AuditPage(ctx, db.AuditQuery{Object: id})
+				return []any{v, next, total}, err
+			}),
+			"AuditEvent": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {
+				e := "none"
+				if id == s.ServerID {
+					e = audited[0].AuditID
+				}
+				return st.AuditEvent(ctx, e)
+			}),
+			"AuditCheckpoints": of(func(st *db.Store, _, _, _, _, _ string) (any, error) {
+				v, next, total, err := st.AuditCheckpoints(ctx, db.Page{})
+				return []any{v, next, total}, err
+			}),
+			"AuditExport": of(func(st *db.Store, _, _, _, _, key string) (any, error) {
+				after := int64(len(audited))
+				if key == "none" {
+					after = 1000
+				}
+				v, err := st.AuditExport(ctx, db.AuditQuery{}, after, 0, 10)
+				if registry.ReasonOf(err) == registry.ReasonAuditEventNotFound {
+					err = registry.Errorf(registry.ReasonAuditEventNotFound, "there is no such row") // the message repeats the position
+				}
+				v.Unsealed = 0 // our own
+				v.After = registry.AuditPoint{}
+				return v, err
+			}),
+			"VerifyAudit": of(func(st *db.Store, _, _, _, _, _ string) (any, error) {
+				v, more, err := st.VerifyAudit(ctx, registry.AuditPoint{}, nil, 1000)
+				v.Unsealed = 0 // our own
+				return []any{v, more}, err
 			}),
 			"OutboxAfter": of(func(st *db.Store, _, _, _, _, _ string) (any, error) {
 				v, _, err := st.OutboxAfter(ctx, db.Position{}, 10)

@@ -59,7 +59,7 @@ func (s *Store) PublishPolicy(ctx context.Context, b registry.PolicyBundle, op r
 			return nil, nil, err
 		}
 		out, published = b, true
-		return &AuditEntry{ObjectKind: "policy", ObjectID: b.Ref, DigestAfter: b.Digest, Note: "published"}, &registry.Event{
+		return &AuditEntry{ObjectKind: "policy", ObjectID: b.Ref, ObjectName: b.Name, DigestAfter: b.Digest, Note: "published"}, &registry.Event{
 			Type:    registry.EventPolicyPublished,
 			Payload: registry.PolicyPublished{TenantID: b.TenantID, Name: b.Name, Version: b.Version, Digest: b.Digest},
 		}, nil

@@ -161,6 +161,15 @@ func cut[T any](p Page, rows []T, key func(*T) cursor) ([]T, string) {
 
 // before keeps the rows of smaller ids than the key, the greatest first.
 func (p Page) before(q *bun.SelectQuery, column string) (*bun.SelectQuery, error) {
+	return p.byID(q, column, "<", " DESC")
+}
+
+// beyond keeps the rows of greater ids than the key, the smallest first.
+func (p Page) beyond(q *bun.SelectQuery, column string) (*bun.SelectQuery, error) {
+	return p.byID(q, column, ">", "")
+}
+
+func (p Page) byID(q *bun.SelectQuery, column, beyond, order string) (*bun.SelectQuery, error) {
 	if p.After != "" {
 		values, err := p.cursor(1, false)
 		if err != nil {
@@ -170,9 +179,9 @@ func (p Page) before(q *bun.SelectQuery, column string) (*bun.SelectQuery, error
 		if err != nil {
 			return nil, registry.Errorf(registry.ReasonInvalidPageToken, "the page token cannot be read")
 		}
-		q = q.Where("? < ?", bun.Ident(column), id)
+		q = q.Where(column+" "+beyond+" ?", id)
 	}
-	return q.OrderExpr(column + " DESC").Limit(int64(p.size() + 1)), nil
+	return q.OrderExpr(column + order).Limit(int64(p.size() + 1)), nil
 }
 
 func idKey(id int64) string { return strconv.FormatInt(id, 10) }

@@ -55,7 +55,7 @@ func (s *Store) Register(ctx context.Context, g registry.Registration, op regist
 		}
 		if e, ok := registry.AsError(err); ok {
 			refusal = e
-			return t.refuse(ctx, registry.Server{ServerID: g.ServerID}, op, e, nil)
+			return t.refuse(ctx, registry.Server{ServerID: g.ServerID, Name: g.Name}, op, e, nil)
 		}
 		if err != nil {
 			return err
@@ -105,7 +105,7 @@ func (t *tx) register(ctx context.Context, g registry.Registration, op registry.
 			return Applied{}, err
 		}
 	}
-	e := entry(op, row.ServerID)
+	e := entry(op, &row.Server)
 	e.VersionAfter, e.Note = row.Version, changes.Note
 	if err := t.audit(ctx, e); err != nil {
 		return Applied{}, err

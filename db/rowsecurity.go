@@ -17,7 +17,9 @@ import (
 // order of the alphabet: what its methods do and no more. It sees the rows of
 // all tenants.
 var systemMay = map[string]string{
-	"audit":              "SELECT",
+	"audit":              "SELECT, UPDATE", // a trigger lets it seal a row once, and no more
+	"audit_checkpoints":  "INSERT, SELECT",
+	"audit_heads":        "INSERT, SELECT, UPDATE",
 	"commands":           "SELECT",
 	"connections":        "SELECT",
 	"decisions":          "SELECT",
@@ -34,6 +36,9 @@ var systemMay = map[string]string{
 
 // addedTo are the tables to which tenants only ever add rows.
 var addedTo = []string{"audit", "decisions", "outbox", "policies", "server_versions"}
+
+// readOnly are the tables that are the system's, and tenants read.
+var readOnly = []string{"audit_checkpoints", "audit_heads"}
 
 // check refuses names of roles that mean no role of their own.
 func (r roles) check() error {
@@ -137,6 +142,9 @@ func (r roles) secure(table tenantTable) []string {
 	may := "DELETE, INSERT, SELECT, UPDATE"
 	if slices.Contains(addedTo, table.Name) {
 		may = "INSERT, SELECT"
+	}
+	if slices.Contains(readOnly, table.Name) {
+		may = "SELECT"
 	}
 	for role, may := range map[string]string{r.app: may, r.system: systemMay[table.Name]} {
 		if table.Grants[role] == may {

@@ -89,11 +89,15 @@ func TestAQueryThatForgetsTheTenantFindsNothing(t *testing.T) {
 			t.Errorf("%s: acme finds %d rows of others", table, n)
 		}
 		exec(t, d, fmt.Sprintf("CREATE TABLE spare.%[1]s AS TABLE %[1]s; DELETE FROM spare.%[1]s WHERE tenant_id <> 'globex'; GRANT SELECT ON spare.%[1]s TO countersign_app", table))
+		adding := "row-level security"
+		if table == "audit_checkpoints" || table == "audit_heads" { // only read
+			adding = "permission denied"
+		}
 		for _, tenant := range []string{"", "acme"} {
-			denied(t, as(t, d, "countersign_app", tenant), fmt.Sprintf("INSERT INTO %[1]s OVERRIDING SYSTEM VALUE TABLE spare.%[1]s", table), "row-level security")
+			denied(t, as(t, d, "countersign_app", tenant), fmt.Sprintf("INSERT INTO %[1]s OVERRIDING SYSTEM VALUE TABLE spare.%[1]s", table), adding)
 		}
 		switch table {
-		case "audit", "decisions", "outbox", "policies", "server_versions": // only added to
+		case "audit", "audit_checkpoints", "audit_heads", "decisions", "outbox", "policies", "server_versions": // only added to, or read
 			denied(t, as(t, d, "countersign_app", "acme"), "UPDATE "+table+" SET tenant_id = tenant_id", "permission denied")
 			denied(t, as(t, d, "countersign_app", "acme"), "DELETE FROM "+table, "permission denied")
 		default:
@@ -166,6 +170,17 @@ func TestTheSystemSeesAllTenantsAndMayDoLittle(t *testing.T) {
 			rows, _ := follow(t, count(t, d, "SELECT count(*) FROM audit"), y.AuditAfter)
 			return tenants(len(rows), func(i int) string { return rows[i].TenantID }), nil
 		}},
+		{"AuditBacklogs", func() ([]string, error) {
+			exec(t, d, "INSERT INTO audit (tenant_id, audit_id, at, actor, roles, origin, action, object_kind, object_id, object_name, operation_id, outcome, reason, version_before, version_after, digest_before, digest_after, note, detail) "+
+				"SELECT DISTINCT ON (tenant_id) tenant_id, 'again ' || audit_id, at, actor, roles, origin, action, object_kind, object_id, object_name, operation_id, outcome, reason, version_before, version_after, digest_before, digest_after, note, detail FROM audit")
+			behind, err := y.AuditBacklogs(ctx, true)
+			return tenants(len(behind), func(i int) string { return behind[i].Tenant }), err
+		}},
+		{"SealAudit", func() ([]string, error) {
+			sealed(t, d, "acme")
+			sealed(t, d, "globex")
+			return tenants(2, func(i int) string { return []string{"acme", "globex"}[i] }), nil
+		}},
 		{"PruneSnapshots", func() ([]string, error) {
 			exec(t, d, "UPDATE snapshots SET seen_at = '2020-01-01' WHERE digest = 'sha256:unneeded'")
 			pruned, err := y.PruneSnapshots(ctx, time.Hour, 100)
@@ -191,7 +206,8 @@ func TestTheSystemSeesAllTenantsAndMayDoLittle(t *testing.T) {
 	for _, statement := range []string{
 		"UPDATE mcp_servers SET owner = 'me'", "DELETE FROM mcp_servers", "UPDATE tools SET enabled = TRUE",
 		"INSERT INTO outbox OVERRIDING SYSTEM VALUE SELECT * FROM outbox", "INSERT INTO mcp_tool_bindings SELECT * FROM mcp_tool_bindings",
-		"SELECT FROM mcp_tool_bindings", "SELECT FROM idempotency_keys", "UPDATE descriptors SET class = 'read'", "DELETE FROM assignments",
+		"SELECT FROM mcp_tool_bindings", "SELECT FROM idempotency_keys", "INSERT INTO audit OVERRIDING SYSTEM VALUE SELECT * FROM audit",
+		"DELETE FROM audit", "DELETE FROM audit_checkpoints", "UPDATE audit_checkpoints SET head = head", "DELETE FROM audit_heads", "UPDATE descriptors SET class = 'read'", "DELETE FROM assignments",
 	} {
 		denied(t, system, statement, "permission denied")
 	}
@@ -419,6 +435,7 @@ func everything(tb testing.TB, d *db.DB, tenant string) *world {
 	if _, err := w.MintToken(ctx, k, "secret of "+tenant, time.Hour, named("mint_token")); err != nil {
 		tb.Fatal(err)
 	}
+	sealed(tb, d, tenant)
 	window := time.Date(2030, 1, 2, 3, 0, 0, 0, time.UTC)
 	_, err := d.System().RecordProbes(ctx, []registry.Probe{{
 		ServerID: s.ServerID, TenantID: tenant, Window: window, At: window, Since: window, Outcome: "healthy", Era: "modern",

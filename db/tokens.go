@@ -21,7 +21,8 @@ type tokenRow struct {
 // secret, with its audit row.
 func (s *Store) MintToken(ctx context.Context, k registry.DecisionToken, secret string, ttl time.Duration, op registry.Operation) (registry.DecisionToken, error) {
 	err := s.write(ctx, op.Name, func(ctx context.Context, t *tx) error {
-		if _, err := t.lockServer(ctx, k.ServerID); err != nil {
+		row, err := t.lockServer(ctx, k.ServerID)
+		if err != nil {
 			return err
 		}
 		if err := t.setNow(ctx); err != nil {
@@ -31,7 +32,7 @@ func (s *Store) MintToken(ctx context.Context, k registry.DecisionToken, secret 
 		if _, err := t.NewInsert().Model(&tokenRow{DecisionToken: k, Hash: registry.TokenHash(secret)}).Exec(ctx); err != nil {
 			return err
 		}
-		e := entry(op, k.ServerID)
+		e := entry(op, &row.Server)
 		e.Note = "decision token " + k.TokenID + " to " + string(k.Verb) + " " + k.Digest
 		return t.audit(ctx, e)
 	})

@@ -43,6 +43,7 @@ const (
 	ReasonDescriptorNotFound      Reason = "descriptor_not_found"
 	ReasonDescriptorStatus        Reason = "descriptor_status"
 	ReasonAssignmentNotFound      Reason = "assignment_not_found"
+	ReasonAuditEventNotFound      Reason = "audit_event_not_found"
 	ReasonIllegalTransition       Reason = "illegal_transition"
 	ReasonNoneExceptionForbidden  Reason = "none_exception_forbidden"
 	ReasonExceptionRequired       Reason = "exception_required"
@@ -185,6 +186,7 @@ var reasons = map[Reason]struct {
 	ReasonDescriptorNotFound:      {CodeNotFound, "the tenant has no such descriptor version"},
 	ReasonDescriptorStatus:        {CodePrecondition, "a descriptor version goes from draft to published to deprecated, and never back"},
 	ReasonAssignmentNotFound:      {CodeNotFound, "the tenant has no such assignment"},
+	ReasonAuditEventNotFound:      {CodeNotFound, "the tenant has no such audit event"},
 	ReasonIllegalTransition:       {CodePrecondition, "the server's state does not allow this step"},
 	ReasonNoneExceptionForbidden:  {CodePrecondition, "this installation does not allow servers without authentication"},
 	ReasonExceptionRequired:       {CodePrecondition, "a server without authentication needs an exception: a platform administrator, a reason and an expiry"},
