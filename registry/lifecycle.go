@@ -62,10 +62,11 @@ type Edit struct {
 	Labels              *map[string]string `json:"labels,omitempty"`
 	ProductVersion      *string            `json:"productVersion,omitempty"`
 	GovernancePolicyRef *string            `json:"governancePolicyRef,omitempty"`
-	URL                 *string            `json:"url,omitempty"`         // another target
-	DialAddress         *string            `json:"dialAddress,omitempty"` // another target
-	CommandRef          *string            `json:"commandRef,omitempty"`  // the command as it is now: another target if it differs
-	Command             *Command           `json:"-"`                     // what CommandRef names, once it was looked up
+	URL                 *string            `json:"url,omitempty"`            // another target
+	DialAddress         *string            `json:"dialAddress,omitempty"`    // another target
+	ConnectionName      *string            `json:"connectionName,omitempty"` // the newest version of the connection: another target if it differs
+	CommandRef          *string            `json:"commandRef,omitempty"`     // the command as it is now: another target if it differs
+	Command             *Command           `json:"-"`                        // what CommandRef names, once it was looked up
 }
 
 // Check says everything that is wrong with an edit.
@@ -92,6 +93,14 @@ func (e Edit) Check() error {
 	if e.DialAddress != nil {
 		if err := CheckDialAddress(*e.DialAddress); err != nil {
 			bad.WithField("dial_address", "%s", err.Error())
+		}
+	}
+	if e.ConnectionName != nil {
+		if !ValidName(*e.ConnectionName) || ValidServerID(*e.ConnectionName) {
+			bad.WithField("endpoint_ref", "is no name of a connection")
+		}
+		if e.URL != nil || e.DialAddress != nil {
+			bad.WithField("endpoint_url", "is the connection's to say")
 		}
 	}
 	if e.CommandRef != nil && !ValidName(*e.CommandRef) {
@@ -153,8 +162,37 @@ func (r *Record) Edit(e Edit, op Operation, now time.Time) error {
 	r.note("edited " + strings.Join(fields, ", "))
 	if target != s.TargetDigest {
 		r.retarget(connection, command, target, op, now)
+	} else if connection.Ref() != r.Connection.Ref() {
+		r.pin(connection)
 	}
 	return nil
+}
+
+// TakeConnection takes the newest version of the connection that the server
+// uses, after somebody edited it (design.md §4). The server was told the name: it
+// may use another one by now, or have taken this version already.
+func (r *Record) TakeConnection(op Operation, now time.Time) error {
+	s, next := &r.Server, r.Named
+	if s.State == StateRetired || next == nil || next.Deleted || next.Name != r.Connection.Name || next.Version <= r.Connection.Version {
+		return nil
+	}
+	if err := next.Fits(s.Authentication); err != nil {
+		return err
+	}
+	r.touch()
+	r.note("took connection " + next.Ref())
+	if target := TargetOf(s, *next, nil).Digest(); target != s.TargetDigest {
+		r.retarget(*next, nil, target, op, now)
+	} else {
+		r.pin(*next)
+	}
+	return nil
+}
+
+// pin makes a version of a connection, which is there, the server's.
+func (r *Record) pin(connection Connection) {
+	r.Connection, r.changes.Pinned = connection, true
+	r.Server.EndpointRef = connection.Ref()
 }
 
 // retargeted is where the server is to be reached after an edit.
@@ -162,7 +200,7 @@ func (r *Record) retargeted(e Edit, set func(name string, to, field *string)) (C
 	s := &r.Server
 	connection, command := r.Connection, r.Command
 	if s.Transport == TransportStdio {
-		if e.URL != nil || e.DialAddress != nil {
+		if e.URL != nil || e.DialAddress != nil || e.ConnectionName != nil {
 			return connection, command, Errorf(ReasonInvalidArgument, "server %s is started by a command and has no endpoint", s.Name).
 				WithField("endpoint_url", "is not for transport stdio")
 		}
@@ -175,6 +213,22 @@ func (r *Record) retargeted(e Edit, set func(name string, to, field *string)) (C
 	if e.CommandRef != nil {
 		return connection, command, Errorf(ReasonInvalidArgument, "server %s is reached over the network", s.Name).
 			WithField("command_ref", "is only for transport stdio")
+	}
+	if e.ConnectionName != nil {
+		next := r.Named
+		if next == nil || next.Deleted || next.Name != *e.ConnectionName {
+			return connection, command, ConnectionNotFound()
+		}
+		if err := next.Fits(s.Authentication); err != nil {
+			return connection, command, err
+		}
+		set("endpoint_ref", new(next.Ref()), new(connection.Ref()))
+		return *next, command, nil
+	}
+	if connection.Name != s.ServerID && (e.URL != nil || e.DialAddress != nil) {
+		return connection, command, Errorf(ReasonConnectionShared, "server %s is reached by the connection %s", s.Name, connection.Name).
+			With("connection", connection.Name).
+			WithNext("edit the connection, for all servers that use it, or give this server another one: countersign server update %s --connection NAME", s.Name)
 	}
 	set("endpoint_url", e.URL, &connection.URL)
 	set("dial_address", e.DialAddress, &connection.DialAddress)
@@ -189,10 +243,12 @@ func (r *Record) retarget(connection Connection, command *Command, target string
 	if s.Transport == TransportStdio {
 		r.Command, r.changes.Command = command, command
 		s.Launch = Launch{Status: LaunchPending}
+	} else if connection.Ref() != r.Connection.Ref() {
+		r.pin(connection)
 	} else {
 		connection.Version, connection.CreatedAt, connection.CreatedBy = r.Connection.Version+1, now, op.Actor.Subject
 		r.Connection, r.changes.Connection = connection, &connection
-		s.EndpointRef = ConnectionRef(connection.Name, connection.Version)
+		s.EndpointRef = connection.Ref()
 	}
 	if s.Direction == DirectionExposed {
 		s.ExposedURL = connection.URL
@@ -217,7 +273,9 @@ func (r *Record) retarget(connection Connection, command *Command, target string
 }
 
 // Retargets says whether an edit asks for another target.
-func (e Edit) Retargets() bool { return e.URL != nil || e.DialAddress != nil || e.CommandRef != nil }
+func (e Edit) Retargets() bool {
+	return e.URL != nil || e.DialAddress != nil || e.CommandRef != nil || e.ConnectionName != nil
+}
 
 // BeginDiscovery gives the next discovery its number, or keeps that of the one
 // that runs (R54). One whose look was applied already is not joined: who asks

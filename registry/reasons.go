@@ -51,6 +51,12 @@ const (
 	ReasonSecretInRequest         Reason = "secret_in_request"
 	ReasonSecretRefInvalid        Reason = "secret_reference_invalid"
 	ReasonSecretRefUnresolved     Reason = "secret_reference_unresolved"
+	ReasonConnectionNotFound      Reason = "connection_not_found"
+	ReasonConnectionExists        Reason = "connection_already_exists"
+	ReasonConnectionInUse         Reason = "connection_in_use"
+	ReasonConnectionShared        Reason = "connection_shared"
+	ReasonConnectionOwned         Reason = "connection_owned"
+	ReasonAuthKindUnsupported     Reason = "auth_kind_unsupported"
 	ReasonTransportUnsupported    Reason = "transport_unsupported"
 	ReasonSandboxUnavailable      Reason = "sandbox_unavailable"
 	ReasonUnknownCommand          Reason = "unknown_command"
@@ -165,7 +171,7 @@ var reasons = map[Reason]struct {
 	ReasonPermissionDenied:        {CodeForbidden, "the principal lacks a role or scope for this call"},
 	ReasonServerNotFound:          {CodeNotFound, "the tenant has no such server"},
 	ReasonServerExists:            {CodeAlreadyExists, "a live server of the tenant has this name"},
-	ReasonStaleEtag:               {CodeAborted, "the server changed since the etag was read"},
+	ReasonStaleEtag:               {CodeAborted, "the server or connection changed since the etag was read"},
 	ReasonSuperseded:              {CodeAborted, "the decision names a digest that is no longer under review"},
 	ReasonAlreadyDecided:          {CodeAborted, "this digest was decided already"},
 	ReasonNothingToReview:         {CodePrecondition, "no approval is pending"},
@@ -192,8 +198,14 @@ var reasons = map[Reason]struct {
 	ReasonExceptionRequired:       {CodePrecondition, "a server without authentication needs an exception: a platform administrator, a reason and an expiry"},
 	ReasonExceptionExpiry:         {CodeInvalid, "the exception's expiry is missing or not in the future"},
 	ReasonSecretInRequest:         {CodeInvalid, "the request holds what looks like a credential; secrets are references only"},
-	ReasonSecretRefInvalid:        {CodeInvalid, "a secret is not given by a reference that can be read, such as env:NAME or file:NAME"},
+	ReasonSecretRefInvalid:        {CodeInvalid, "a secret is not given by a reference that can be read, such as env:NAME, file:NAME or vault:MOUNT/PATH#FIELD"},
 	ReasonSecretRefUnresolved:     {CodePrecondition, "a secret that is needed is not where its reference says, or may not be used"},
+	ReasonConnectionNotFound:      {CodeNotFound, "the tenant has no such connection"},
+	ReasonConnectionExists:        {CodeAlreadyExists, "a connection of the tenant has this name"},
+	ReasonConnectionInUse:         {CodePrecondition, "servers use the connection, so it cannot be deleted"},
+	ReasonConnectionShared:        {CodePrecondition, "the server is reached by a connection with a name, so its address is changed there"},
+	ReasonConnectionOwned:         {CodePrecondition, "the connection belongs to one server, which is changed instead"},
+	ReasonAuthKindUnsupported:     {CodePrecondition, "this version cannot authorise requests in the way that the connection asks for"},
 	ReasonTransportUnsupported:    {CodePrecondition, "this installation cannot reach servers of this transport"},
 	ReasonSandboxUnavailable:      {CodePrecondition, "no sandbox can be made here, so the server's command is not started"},
 	ReasonUnknownCommand:          {CodePrecondition, "the operator's allow-list has no such command for this tenant"},

@@ -14,6 +14,7 @@ type Record struct {
 	Server      Server
 	Connection  Connection                  // the version that the server pins
 	Command     *Command                    // what a server of the transport stdio pins
+	Named       *Connection                 // the newest version of the connection that the change names; nil when it names none
 	Snapshot    *Snapshot                   // the one at Server.SnapshotDigest; nil when there is none, or the catalog was not asked for
 	Tools       map[string]*Tool            // by external id
 	Bindings    map[string]*ToolBinding     // by tool name
@@ -53,6 +54,7 @@ type Changes struct {
 	Prompts     map[string]bool
 	Descriptors []Descriptor
 	Connection  *Connection // a new version
+	Pinned      bool        // the server pins another version, which was there
 	Command     *Command    // a new one
 	Decision    *Decision   // also when refused: then it is the only thing to write, with the audit row
 	Events      []Event

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"fmt"
+	"net/netip"
 	"time"
 )
 
@@ -14,6 +15,8 @@ type Registration struct {
 	Transport           Transport         `json:"transport"`
 	URL                 string            `json:"url"`
 	DialAddress         string            `json:"dialAddress,omitempty"`
+	ConnectionName      string            `json:"connectionName,omitempty"` // instead of a URL; the newest version is pinned
+	Connection          *Connection       `json:"-"`                        // what ConnectionName names, once it was looked up
 	CommandRef          string            `json:"commandRef,omitempty"`
 	Command             *Command          `json:"-"` // what CommandRef names, once it was looked up
 	Authentication      Authentication    `json:"authentication"`
@@ -33,7 +36,8 @@ const PolicyDefault = "default"
 // Installation holds the options of this installation that decide what may be
 // registered.
 type Installation struct {
-	AllowNoneExceptions bool // AllowNoneAuthenticationExceptions (R23); not reloadable
+	AllowNoneExceptions bool           // AllowNoneAuthenticationExceptions (R23); not reloadable
+	ConnectionNetworks  []netip.Prefix // those that connections may open, or parts of them; none when empty
 }
 
 // Check says everything that is wrong with a registration, before anything is
@@ -53,14 +57,8 @@ func (g Registration) Check(inst Installation) error {
 		if g.CommandRef != "" {
 			e.WithField("command_ref", "is only for transport stdio")
 		}
-		if err := CheckEndpoint(g.URL); err != nil {
-			if ReasonOf(err) == ReasonSecretInRequest {
-				return err
-			}
-			e.WithField("endpoint_url", "%s", err.Error())
-		}
-		if err := CheckDialAddress(g.DialAddress); err != nil {
-			e.WithField("dial_address", "%s", err.Error())
+		if err := g.checkAddress(e); err != nil {
+			return err
 		}
 	case TransportStdio:
 		g.checkStdio(e)
@@ -96,6 +94,33 @@ func (g Registration) Check(inst Installation) error {
 	return nil
 }
 
+// checkAddress wants one of a URL and a connection (C10). A secret in the URL is
+// an error of its own.
+func (g Registration) checkAddress(e *Error) error {
+	if g.ConnectionName != "" {
+		if !ValidName(g.ConnectionName) || ValidServerID(g.ConnectionName) {
+			e.WithField("endpoint_ref", "is no name of a connection")
+		}
+		if g.URL != "" {
+			e.WithField("endpoint_url", "is the connection's to say")
+		}
+		if g.DialAddress != "" {
+			e.WithField("dial_address", "is the connection's to say")
+		}
+		return nil
+	}
+	if err := CheckEndpoint(g.URL); err != nil {
+		if ReasonOf(err) == ReasonSecretInRequest {
+			return err
+		}
+		e.WithField("endpoint_url", "%s", err.Error())
+	}
+	if err := CheckDialAddress(g.DialAddress); err != nil {
+		e.WithField("dial_address", "%s", err.Error())
+	}
+	return nil
+}
+
 // checkStdio applies C9, C10 and C11.
 func (g Registration) checkStdio(e *Error) {
 	switch {
@@ -109,6 +134,9 @@ func (g Registration) checkStdio(e *Error) {
 	}
 	if g.DialAddress != "" {
 		e.WithField("dial_address", "is not for transport stdio")
+	}
+	if g.ConnectionName != "" {
+		e.WithField("endpoint_ref", "is not for transport stdio")
 	}
 	if g.Direction == DirectionExposed {
 		e.WithField("direction", "a server that we offer to others is not of transport stdio")
@@ -165,16 +193,20 @@ func Registered(g Registration, actor Actor, now time.Time) (*Record, Provider) 
 		s.Launch = Launch{Status: LaunchPending}
 		s.Discovery = DiscoveryRun{Status: DiscoveryNever}
 	} else {
-		r.Connection = Connection{
-			TenantID: g.TenantID, Name: g.ServerID, Version: 1, URL: g.URL, DialAddress: g.DialAddress,
-			Authentication: g.Authentication, CreatedAt: now, CreatedBy: actor.Subject,
+		if g.Connection != nil {
+			r.Connection = *g.Connection
+		} else {
+			r.Connection = Connection{
+				TenantID: g.TenantID, Name: g.ServerID, Version: 1, URL: g.URL, DialAddress: g.DialAddress, AuthKind: AuthKindNone,
+				Authentication: g.Authentication, CreatedAt: now, CreatedBy: actor.Subject,
+			}
+			r.changes.Connection = &r.Connection
 		}
-		r.changes.Connection = &r.Connection
-		s.EndpointRef = ConnectionRef(r.Connection.Name, r.Connection.Version)
+		s.EndpointRef = r.Connection.Ref()
 		s.Discovery = DiscoveryRun{Number: 1, Status: DiscoveryRunning, RequestedBy: actor.Subject} // the first follows at once
 	}
 	if g.Direction == DirectionExposed {
-		s.ExposedURL = g.URL
+		s.ExposedURL = r.Connection.URL
 	}
 	s.TargetDigest = TargetOf(s, r.Connection, r.Command).Digest()
 	r.touch()

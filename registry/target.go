@@ -16,15 +16,39 @@ type Target struct {
 	Authentication Authentication `json:"authentication"`
 	Issuer         string         `json:"issuer,omitempty"`
 	Command        *Command       `json:"command,omitempty"` // of the transport stdio
+
+	// What a connection says of how we authenticate and whom we trust. A kind of
+	// none is left out, so that targets from before there were kinds keep their
+	// digests. Of secrets the references count, not the values: a secret that is
+	// rotated leaves the target what it was.
+	AuthKind             AuthKind          `json:"authKind,omitempty"`
+	ClientID             string            `json:"clientId,omitempty"`
+	SecretRef            string            `json:"secretRef,omitempty"`
+	Scopes               []string          `json:"scopes,omitempty"`
+	AllowedNetworks      []string          `json:"allowedNetworks,omitempty"`
+	Headers              map[string]string `json:"headers,omitempty"`
+	CABundle             string            `json:"caBundle,omitempty"`
+	ClientCertificateRef string            `json:"clientCertificateRef,omitempty"`
+	ClientKeyRef         string            `json:"clientKeyRef,omitempty"`
+
+	TenantID string `json:"-"` // whose secrets the references may lead to
 }
 
 // TargetOf is the target of a server: by the version of the connection that it
 // pins, or by its command.
 func TargetOf(s *Server, c Connection, k *Command) Target {
 	if s.Transport == TransportStdio {
-		return Target{Transport: s.Transport, Authentication: s.Authentication, Command: k}
+		return Target{Transport: s.Transport, Authentication: s.Authentication, Command: k, TenantID: s.TenantID}
 	}
-	return Target{Transport: s.Transport, URL: c.URL, DialAddress: c.DialAddress, Authentication: s.Authentication}
+	t := Target{
+		Transport: s.Transport, URL: c.URL, DialAddress: c.DialAddress, Authentication: s.Authentication, Issuer: c.Issuer,
+		ClientID: c.ClientID, SecretRef: c.SecretRef, Scopes: c.Scopes, AllowedNetworks: c.AllowedNetworks, Headers: c.Headers,
+		CABundle: c.CABundle, ClientCertificateRef: c.ClientCertificateRef, ClientKeyRef: c.ClientKeyRef, TenantID: s.TenantID,
+	}
+	if c.AuthKind != AuthKindNone {
+		t.AuthKind = c.AuthKind
+	}
+	return t
 }
 
 // Digest is the target's digest.

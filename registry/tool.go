@@ -111,15 +111,3 @@ type Provider struct {
 	Enabled    bool           `json:"enabled" bun:"enabled"`
 	CreatedAt  time.Time      `json:"createdAt" bun:"created_at"`
 }
-
-// Connection is one immutable version of how an HTTP server is reached.
-type Connection struct {
-	TenantID       string         `json:"tenantId" bun:"tenant_id,pk"`
-	Name           string         `json:"name" bun:"name,pk"`
-	Version        int            `json:"version" bun:"version,pk"`
-	URL            string         `json:"url" bun:"url"`
-	DialAddress    string         `json:"dialAddress" bun:"dial_address"`
-	Authentication Authentication `json:"authentication" bun:"authentication"`
-	CreatedAt      time.Time      `json:"createdAt" bun:"created_at"`
-	CreatedBy      string         `json:"createdBy" bun:"created_by"`
-}
