@@ -26,6 +26,9 @@ type Change struct {
 	// PolicyRef is the reference whose bundle comes as Record.Bundle, where it is
 	// not the server's own. Whoever publishes that bundle waits.
 	PolicyRef string
+	// Connection names the connection whose newest version comes as Record.Named.
+	// Whoever changes that connection waits.
+	Connection string
 	// Decisions says that Apply needs the decisions by which something is bound.
 	Decisions bool
 	// Descriptors are the ids that an approval names, loaded with the catalog.

@@ -54,6 +54,10 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 			t.Fatal(err)
 		}
 
+		if _, _, err := acme.CreateConnection(ctx, registry.Connection{Name: "shared", URL: "https://shared.example/mcp"}, named("create_connection"), nil); err != nil {
+			t.Fatal(err)
+		}
+
 		type call struct {
 			// one calls the method about the first tenant's things, other about things that do not exist.
 			one, other func(*db.Store) (any, error)
@@ -142,6 +146,31 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 				return st.Definitions(ctx, []string{definition})
 			}),
 			"Connection": of(func(st *db.Store, id, _, _, _, _ string) (any, error) { return st.Connection(ctx, id, 1) }),
+			"ConnectionView": of(func(st *db.Store, _, name, _, _, _ string) (any, error) {
+				return st.ConnectionView(ctx, map[string]string{"weather": "shared"}[name], 0)
+			}),
+			"Connections": of(func(st *db.Store, _, _, _, _, _ string) (any, error) {
+				v, next, total, err := st.Connections(ctx, db.Page{})
+				return []any{v, next, total}, err
+			}),
+			"ConnectionVersions": of(func(st *db.Store, _, name, _, _, _ string) (any, error) {
+				v, next, total, err := st.ConnectionVersions(ctx, map[string]string{"weather": "shared"}[name], db.Page{})
+				return []any{v, next, total}, err
+			}),
+			"ConnectionUsers": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {
+				return st.ConnectionUsers(ctx, id, 2, "", 10)
+			}),
+			"CreateConnection": of(func(st *db.Store, _, name, _, _, _ string) (any, error) { // without an operation nothing is written
+				_, _, err := st.CreateConnection(ctx, registry.Connection{Name: name}, registry.Operation{}, nil)
+				return nil, err
+			}),
+			"EditConnection": of(func(st *db.Store, _, name, _, _, _ string) (any, error) {
+				_, _, err := st.EditConnection(ctx, map[string]string{"weather": "shared"}[name], registry.ConnectionEdit{}, named("edit_connection"), nil, nil)
+				return nil, err
+			}),
+			"DeleteConnection": of(func(st *db.Store, _, name, _, _, _ string) (any, error) {
+				return nil, st.DeleteConnection(ctx, map[string]string{"weather": "shared"}[name], "", named("delete_connection"))
+			}),
 			"Command": of(func(st *db.Store, _, _, _, _, _ string) (any, error) { // TestACommandIsKeptUnderItsTarget looks closer
 				return st.Command(ctx, "sha256:none")
 			}),

@@ -25,6 +25,12 @@ func (t *tx) load(ctx context.Context, row *serverRow, c Change) (*registry.Reco
 		}
 		r.Connection = *connection
 	}
+	if c.Connection != "" {
+		var err error
+		if r.Named, err = t.holdConnection(ctx, c.Connection); err != nil {
+			return nil, err
+		}
+	}
 	if r.Server.Transport == registry.TransportStdio {
 		command, err := commandOf(ctx, t, t.tenant, r.Server.TargetDigest)
 		if err != nil {
@@ -156,7 +162,7 @@ func (t *tx) save(ctx context.Context, row *serverRow, r *registry.Record, c reg
 			return err
 		}
 	}
-	if c.Connection != nil || c.Command != nil {
+	if c.Connection != nil || c.Pinned || c.Command != nil {
 		// How another target shakes hands is not known.
 		_, err := t.NewUpdate().Model((*probeStateRow)(nil)).Set("era = ''").Where("ps.tenant_id = ? AND ps.server_id = ?", t.tenant, row.ServerID).Exec(ctx)
 		if err != nil {
@@ -171,6 +177,11 @@ func (t *tx) save(ctx context.Context, row *serverRow, r *registry.Record, c reg
 	}
 	if c.Server || len(c.Events) > 0 {
 		if err := t.updateServer(ctx, row, before); err != nil {
+			return err
+		}
+	}
+	if c.Connection != nil || c.Pinned {
+		if err := t.saveTarget(ctx, row); err != nil {
 			return err
 		}
 	}

@@ -53,6 +53,9 @@ func (s *Store) Register(ctx context.Context, g registry.Registration, op regist
 		if err == nil {
 			err = t.roomForServer(ctx)
 		}
+		if err == nil {
+			err = t.namedConnection(ctx, &g)
+		}
 		if e, ok := registry.AsError(err); ok {
 			refusal = e
 			return t.refuse(ctx, registry.Server{ServerID: g.ServerID, Name: g.Name}, op, e, nil)
@@ -104,6 +107,9 @@ func (t *tx) register(ctx context.Context, g registry.Registration, op registry.
 		if _, err := t.NewInsert().Model(model).Exec(ctx); err != nil {
 			return Applied{}, err
 		}
+	}
+	if err := t.saveTarget(ctx, &row); err != nil {
+		return Applied{}, err
 	}
 	e := entry(op, &row.Server)
 	e.VersionAfter, e.Note = row.Version, changes.Note

@@ -2,6 +2,8 @@ package db
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"slices"
 
 	"github.com/uptrace/bun"
@@ -103,8 +105,20 @@ func (s *Store) targetOf(ctx context.Context, q bun.IDB, v *ServerView, digest s
 		}
 		return new(registry.TargetOf(&v.Server, registry.Connection{}, command)), nil
 	}
+	var from targetRow
+	err := q.NewSelect().Model(&from).Where("tenant_id = ? AND server_id = ? AND target_digest = ?", s.tenant, v.ServerID, digest).Scan(ctx)
+	if err == nil {
+		c, err := connectionOf(ctx, q, s.tenant, from.ConnectionName, from.ConnectionVersion)
+		if err != nil {
+			return nil, err
+		}
+		return new(registry.TargetOf(&v.Server, *c, nil)), nil
+	}
+	if !errors.Is(err, sql.ErrNoRows) {
+		return nil, err
+	}
 	var rows []connectionRow
-	err := q.NewSelect().Model(&rows).Where("tenant_id = ? AND name = ?", s.tenant, v.Connection.Name).OrderExpr("version DESC").Scan(ctx)
+	err = q.NewSelect().Model(&rows).Where("tenant_id = ? AND name = ?", s.tenant, v.Connection.Name).OrderExpr("version DESC").Scan(ctx)
 	if err != nil {
 		return nil, err
 	}

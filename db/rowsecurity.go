@@ -35,7 +35,7 @@ var systemMay = map[string]string{
 }
 
 // addedTo are the tables to which tenants only ever add rows.
-var addedTo = []string{"audit", "decisions", "outbox", "policies", "server_versions"}
+var addedTo = []string{"audit", "connections", "decisions", "outbox", "policies", "server_targets", "server_versions"}
 
 // readOnly are the tables that are the system's, and tenants read.
 var readOnly = []string{"audit_checkpoints", "audit_heads"}

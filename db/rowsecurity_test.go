@@ -430,6 +430,7 @@ func everything(tb testing.TB, d *db.DB, tenant string) *world {
 	if err := w.SaveSnapshot(ctx, &registry.Snapshot{Digest: "sha256:unneeded"}); err != nil {
 		tb.Fatal(err)
 	}
+	w.connect("shared")
 	w.publishes("payments", 1)
 	k := registry.DecisionToken{TokenID: "dtk_" + tenant, ServerID: s.ServerID, Verb: registry.VerbReject, Digest: "d", Subject: "ann"}
 	if _, err := w.MintToken(ctx, k, "secret of "+tenant, time.Hour, named("mint_token")); err != nil {

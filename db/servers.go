@@ -205,26 +205,6 @@ GROUP BY server_id`, blocked(models), s.tenant, bun.List(ids)).Scan(ctx, &rows)
 	return out, nil
 }
 
-// Connection gives a version of a connection; the error is server_not_found
-// when the tenant has none.
-func (s *Store) Connection(ctx context.Context, name string, version int) (*registry.Connection, error) {
-	var c *registry.Connection
-	err := s.read(ctx, "read a connection", func(ctx context.Context, q bun.IDB) (err error) {
-		c, err = connectionOf(ctx, q, s.tenant, name, version)
-		return err
-	})
-	return c, err
-}
-
-func connectionOf(ctx context.Context, q bun.IDB, tenant, name string, version int) (*registry.Connection, error) {
-	var row connectionRow
-	err := q.NewSelect().Model(&row).Where("tenant_id = ? AND name = ? AND version = ?", tenant, name, version).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, registry.Errorf(registry.ReasonServerNotFound, "there is no such connection")
-	}
-	return &row.Connection, err
-}
-
 // Decisions lists what was decided about a server, refused decisions too, the
 // oldest first.
 func (s *Store) Decisions(ctx context.Context, serverID string) ([]registry.Decision, error) {

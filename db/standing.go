@@ -35,10 +35,11 @@ func (d *DB) standings(q bun.IDB, chosen *bun.SelectQuery, table *registry.Capab
 	return d.offeredColumn(query, table)
 }
 
-// standingColumns lists the columns of standing, but for what the server offers.
-func standingColumns(db *bun.DB) string {
+// standingColumns lists the columns of standing, but for what the server offers
+// and some of the connection.
+func standingColumns(db *bun.DB, but ...string) string {
 	return strings.Join([]string{
-		columns[registry.Server](db, "s"), columns[registry.Connection](db, "c"), columns[registry.Command](db, "k"),
+		columns[registry.Server](db, "s"), columnsBut[registry.Connection](db, "c", but...), columns[registry.Command](db, "k"),
 		columns[registry.Probe](db, "pr"),
 		"p.enabled AS provider_enabled", "COALESCE(ps.era, '') AS era",
 	}, ", ")

@@ -85,7 +85,9 @@ LEFT JOIN mcp_tool_bindings AS b ON b.tenant_id = t.tenant_id AND b.server_id = 
 // toolColumns lists the columns of toolFacts, but for the time and what the
 // server offers.
 func toolColumns(db *bun.DB) string {
-	return standingColumns(db) + ", " + columns[registry.Tool](db, "t") + ", " + columns[registry.ToolBinding](db, "b") +
+	// Of the connection, callers need to know the way and not whom we trust: a
+	// bundle for each tool would be much to read before each call.
+	return standingColumns(db, "ca_bundle") + ", " + columns[registry.Tool](db, "t") + ", " + columns[registry.ToolBinding](db, "b") +
 		", t.tool_key, t.external_key"
 }
 

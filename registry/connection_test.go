@@ -34,7 +34,9 @@ func authority(t *testing.T) (certificate, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	encode := func(kind string, raw []byte) string { return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: raw})) }
+	encode := func(kind string, raw []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: raw}))
+	}
 	return encode("CERTIFICATE", raw), encode("PRIVATE KEY", secret)
 }
 
@@ -245,7 +247,9 @@ func TestAServerTakesWhatItsConnectionBecame(t *testing.T) {
 	if s.EndpointRef != "search@1" || l.last.Connection != nil {
 		t.Fatalf("registered at %s, writes %+v", s.EndpointRef, l.last.Connection)
 	}
-	bound := func() { l.r.Bindings = map[string]*registry.ToolBinding{"a": {ToolName: "a", Bound: true, Target: s.TargetDigest}} }
+	bound := func() {
+		l.r.Bindings = map[string]*registry.ToolBinding{"a": {ToolName: "a", Bound: true, Target: s.TargetDigest}}
+	}
 	take := func(next registry.Connection) {
 		t.Helper()
 		l.r.Named = &next
@@ -292,12 +296,16 @@ func TestAServerTakesWhatItsConnectionBecame(t *testing.T) {
 		t.Errorf("an edit of the URL: %v", err)
 	}
 	l.r.Named = &other
-	l.must(func(now time.Time) error { return l.r.Edit(registry.Edit{ConnectionName: new("other")}, l.op("edit"), now) })
+	l.must(func(now time.Time) error {
+		return l.r.Edit(registry.Edit{ConnectionName: new("other")}, l.op("edit"), now)
+	})
 	if s.EndpointRef != "other@9" {
 		t.Errorf("it is at %s", s.EndpointRef)
 	}
 	l.r.Named = nil
-	err = l.do(func(now time.Time) error { return l.r.Edit(registry.Edit{ConnectionName: new("gone")}, l.op("edit"), now) })
+	err = l.do(func(now time.Time) error {
+		return l.r.Edit(registry.Edit{ConnectionName: new("gone")}, l.op("edit"), now)
+	})
 	if registry.ReasonOf(err) != registry.ReasonConnectionNotFound {
 		t.Errorf("a connection that is not there: %v", err)
 	}

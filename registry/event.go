@@ -15,6 +15,8 @@ const (
 	EventApprovalExpired  EventType = "tool-execution.mcp-servers.v1.mcp-approval-expired"
 	EventPolicyPublished  EventType = "tool-execution.governance-policies.v1.governance-policy-published"
 
+	EventConnectionChanged EventType = "tool-execution.mcp-connections.v1.mcp-connection-changed"
+
 	EventDescriptorDrafted    EventType = "tool-execution.tool-descriptors.v1.tool-descriptor-drafted"
 	EventDescriptorPublished  EventType = "tool-execution.tool-descriptors.v1.tool-descriptor-published"
 	EventDescriptorDeprecated EventType = "tool-execution.tool-descriptors.v1.tool-descriptor-deprecated"
@@ -73,6 +75,16 @@ type PolicyPublished struct {
 	Name     string `json:"name"`
 	Version  int    `json:"version"`
 	Digest   string `json:"digest"`
+}
+
+// ConnectionChanged is the payload of EventConnectionChanged: a new version of a
+// connection, which may be that of its deletion. Servers that use it take it by
+// themselves.
+type ConnectionChanged struct {
+	TenantID string `json:"tenantId"`
+	Name     string `json:"name"`
+	Version  int    `json:"version"`
+	Deleted  bool   `json:"deleted"`
 }
 
 // DescriptorChanged is the payload of the events of descriptors that people

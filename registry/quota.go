@@ -6,5 +6,6 @@ package registry
 type Quotas struct {
 	Servers         int64 // that are not retired
 	Tools           int64 // of servers that are not retired, whether they are offered now or not
+	Connections     int64 // that have names and are not deleted
 	DefinitionBytes int64 // of the definitions of tools, resources and prompts, each distinct one once, until it is pruned
 }

@@ -134,7 +134,7 @@ func Default() Config {
 			Tenant:    Rate{RequestsPerSecond: 1000, Burst: 4000},
 			Resolve:   Rate{RequestsPerSecond: 10000, Burst: 20000},
 		},
-		Quotas:                  Quotas{Servers: 10_000, Tools: 200_000, DefinitionBytes: 1 << 30},
+		Quotas:                  Quotas{Servers: 10_000, Tools: 200_000, Connections: 1000, DefinitionBytes: 1 << 30},
 		Probe:                   Probe{Interval: 5 * time.Minute, Concurrency: 16},
 		Retention:               Retention{Snapshots: 90 * 24 * time.Hour},
 		Log:                     Log{Level: "info", Format: "json"},

@@ -32,11 +32,12 @@ func (l Limits) validate() error {
 type Quotas struct {
 	Servers         int64 `koanf:"servers"`
 	Tools           int64 `koanf:"tools"`
+	Connections     int64 `koanf:"connections"`
 	DefinitionBytes int64 `koanf:"definition_bytes"`
 }
 
 func (q Quotas) validate() error {
-	if min(q.Servers, q.Tools, q.DefinitionBytes) < 0 {
+	if min(q.Servers, q.Tools, q.Connections, q.DefinitionBytes) < 0 {
 		return fmt.Errorf("quotas must be 0 or more")
 	}
 	return nil

@@ -1,0 +1,16 @@
+DROP TABLE server_targets;
+DROP INDEX mcp_servers_connection;
+DROP TRIGGER connections_keep;
+DROP TRIGGER connections_append_only;
+ALTER TABLE connections DROP COLUMN deleted;
+ALTER TABLE connections DROP COLUMN client_key_ref;
+ALTER TABLE connections DROP COLUMN client_certificate_ref;
+ALTER TABLE connections DROP COLUMN headers;
+ALTER TABLE connections DROP COLUMN scopes;
+ALTER TABLE connections DROP COLUMN secret_ref;
+ALTER TABLE connections DROP COLUMN client_id;
+ALTER TABLE connections DROP COLUMN issuer;
+ALTER TABLE connections DROP COLUMN auth_kind;
+ALTER TABLE connections DROP COLUMN ca_bundle;
+ALTER TABLE connections DROP COLUMN allowed_networks;
+ALTER TABLE connections DROP COLUMN description;
