@@ -237,7 +237,9 @@ func TestAServerMovesToAnotherConnection(t *testing.T) {
 			op := named("edit")
 			return w.Apply(ctx, db.Change{
 				ServerID: s.ServerID, Operation: op, Connection: name, Catalog: func(*registry.Server) bool { return true },
-				Apply: func(r *registry.Record, now time.Time) error { return r.Edit(registry.Edit{ConnectionName: &name}, op, now) },
+				Apply: func(r *registry.Record, now time.Time) error {
+					return r.Edit(registry.Edit{ConnectionName: &name}, op, now)
+				},
 			})
 		}
 		_, err := move("none")

@@ -86,14 +86,14 @@ const (
 )
 
 // Ref names this version.
-func (c *Connection) Ref() string { return ConnectionRef(c.Name, c.Version) }
+func (c Connection) Ref() string { return ConnectionRef(c.Name, c.Version) }
 
 // Etag is the optimistic lock as callers see it.
-func (c *Connection) Etag() string { return formatEtag(int64(c.Version)) }
+func (c Connection) Etag() string { return formatEtag(int64(c.Version)) }
 
 // CheckEtag compares a caller's etag with the version; an empty one asks for
 // nothing.
-func (c *Connection) CheckEtag(etag string) error {
+func (c Connection) CheckEtag(etag string) error {
 	if etag == "" || strings.Trim(etag, `"`) == strconv.Itoa(c.Version) {
 		return nil
 	}
@@ -103,7 +103,7 @@ func (c *Connection) CheckEtag(etag string) error {
 
 // Owned says whether the connection belongs to one server, which was registered
 // by a plain URL.
-func (c *Connection) Owned() bool { return ValidServerID(c.Name) }
+func (c Connection) Owned() bool { return ValidServerID(c.Name) }
 
 // ConnectionNotFound is what one is told of a connection that does not exist, is
 // deleted, or is another tenant's.
@@ -216,7 +216,7 @@ var neverAllowed = []netip.Prefix{
 	netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("ff00::/8"), netip.MustParsePrefix("fd00:ec2::254/128"),
 }
 
-func (c *Connection) checkNetworks(e *Error, inst Installation) {
+func (c Connection) checkNetworks(e *Error, inst Installation) {
 	if len(c.AllowedNetworks) > MaxConnectionNetworks {
 		e.WithField("allowed_networks", "more than %d", MaxConnectionNetworks)
 	}
@@ -244,7 +244,7 @@ func AllowsNetwork(named []netip.Prefix, p netip.Prefix) bool {
 	return slices.ContainsFunc(named, func(n netip.Prefix) bool { return n.Bits() <= p.Bits() && n.Overlaps(p) })
 }
 
-func (c *Connection) checkAuth(e *Error) error {
+func (c Connection) checkAuth(e *Error) error {
 	if !slices.Contains(AuthKinds(), c.AuthKind) {
 		e.WithField("auth_kind", "must be one of %s", joined(AuthKinds()))
 		return nil
@@ -328,7 +328,7 @@ var reserved = map[string]bool{
 	"Cookie": true, "Set-Cookie": true,
 }
 
-func (c *Connection) checkHeaders(e *Error) error {
+func (c Connection) checkHeaders(e *Error) error {
 	if len(c.Headers) > MaxConnectionHeaders {
 		e.WithField("headers", "more than %d", MaxConnectionHeaders)
 	}
@@ -356,7 +356,7 @@ func (c *Connection) checkHeaders(e *Error) error {
 
 const certificateBlock = "CERTIFICATE"
 
-func (c *Connection) checkCertificates(e *Error) error {
+func (c Connection) checkCertificates(e *Error) error {
 	if strings.Contains(c.CABundle, "PRIVATE KEY-----") {
 		return Errorf(ReasonSecretInRequest, "the CA bundle holds a private key").WithField("ca_bundle", "holds a private key").
 			WithNext("leave it out; keys are references of a connection, in client_key_ref")
@@ -417,7 +417,7 @@ func inField(err error, field string) error {
 
 // Fits says whether a server of this authentication may be reached through the
 // connection.
-func (c *Connection) Fits(a Authentication) error {
+func (c Connection) Fits(a Authentication) error {
 	if a == AuthNoneException && c.AuthKind.OAuth() {
 		return Errorf(ReasonInvalidArgument, "connection %s gets tokens by %s, which a server of authentication %s does not ask for", c.Name, c.AuthKind, a).
 			WithField("authentication", "does not go with the connection's auth_kind %s", c.AuthKind).

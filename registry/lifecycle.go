@@ -240,12 +240,13 @@ func (r *Record) retargeted(e Edit, set func(name string, to, field *string)) (C
 func (r *Record) retarget(connection Connection, command *Command, target string, op Operation, now time.Time) {
 	s := &r.Server
 	s.TargetDigest, s.SnapshotDigest, s.ToolsDigest, s.Suspect, s.Doubted = target, "", "", "", false
-	if s.Transport == TransportStdio {
+	switch {
+	case s.Transport == TransportStdio:
 		r.Command, r.changes.Command = command, command
 		s.Launch = Launch{Status: LaunchPending}
-	} else if connection.Ref() != r.Connection.Ref() {
+	case connection.Ref() != r.Connection.Ref():
 		r.pin(connection)
-	} else {
+	default:
 		connection.Version, connection.CreatedAt, connection.CreatedBy = r.Connection.Version+1, now, op.Actor.Subject
 		r.Connection, r.changes.Connection = connection, &connection
 		s.EndpointRef = connection.Ref()
