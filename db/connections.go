@@ -116,7 +116,7 @@ func (t *tx) connectionChanged(newest, next *registry.Connection, note string, o
 		next.Version = newest.Version + 1
 		entry.VersionBefore = int64(newest.Version)
 	}
-	entry.ObjectID, entry.VersionAfter = next.Name, int64(next.Version)
+	entry.ObjectID, entry.ObjectName, entry.VersionAfter = next.Name, next.Name, int64(next.Version)
 	return entry, &registry.Event{Type: registry.EventConnectionChanged, Payload: registry.ConnectionChanged{
 		TenantID: t.tenant, Name: next.Name, Version: next.Version, Deleted: next.Deleted,
 	}}
