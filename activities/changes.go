@@ -237,6 +237,7 @@ func (a *Activities) Expire(ctx context.Context, in ExpireInput) (ServerOutput, 
 		Operation: registry.Operation{ID: id, Name: "expire", Actor: registry.System("expiry"), Origin: registry.OriginSystem},
 		Catalog:   func(*registry.Server) bool { return !in.Term.IsZero() },
 		Apply: func(r *registry.Record, now time.Time) error {
+			a.govern(ctx, r)
 			switch {
 			case !in.Term.IsZero():
 				return r.PassTerms(in.Term, now)

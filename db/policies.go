@@ -168,9 +168,9 @@ type PolicyUser struct {
 	Name     string `bun:"name"`
 }
 
-// loadGovernance reads what the policy needs to be asked: the bundle, the bytes
-// of the definitions that count, and what is bound by whom.
-func (t *tx) loadGovernance(ctx context.Context, r *registry.Record, c Change) error {
+// loadBundle reads the bundle that a server's policy names, unless that is the
+// built-in one.
+func (t *tx) loadBundle(ctx context.Context, r *registry.Record, c Change) error {
 	asked := r.Server.GovernancePolicyRef
 	if c.PolicyRef != "" {
 		asked = c.PolicyRef
@@ -188,6 +188,12 @@ func (t *tx) loadGovernance(ctx context.Context, r *registry.Record, c Change) e
 			return err
 		}
 	}
+	return nil
+}
+
+// loadGovernance reads what the policy needs to be asked besides the bundle: the
+// bytes of the definitions that count, and what is bound by whom.
+func (t *tx) loadGovernance(ctx context.Context, r *registry.Record, c Change) error {
 	if c.Decisions {
 		if err := t.loadDecisions(ctx, r); err != nil {
 			return err

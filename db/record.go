@@ -41,6 +41,9 @@ func (t *tx) load(ctx context.Context, row *serverRow, c Change) (*registry.Reco
 		}
 		r.Command = command
 	}
+	if err := t.loadBundle(ctx, r, c); err != nil {
+		return nil, err
+	}
 	if c.Catalog == nil || !c.Catalog(&r.Server) {
 		return r, nil
 	}

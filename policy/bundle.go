@@ -31,6 +31,8 @@ type Bundle struct {
 	Approval    []ApprovalRule `json:"approval,omitzero"`
 	Drift       []DriftRule    `json:"drift,omitzero"`
 	Calls       []CallRule     `json:"calls,omitzero"`
+	Requests    Requests       `json:"requests,omitzero"`
+	Exceptions  Exceptions     `json:"exceptions,omitzero"`
 	Tests       []Case         `json:"tests,omitzero"`
 
 	marks map[string]mark // where in the document each field stands; empty for a bundle that was made in Go
@@ -48,6 +50,17 @@ type ApprovalRule struct {
 	Comment      string                `json:"comment,omitzero"`
 	Expiry       Expiry                `json:"expiry,omitzero"`
 	Refuse       string                `json:"refuse,omitzero"` // nobody can approve it, and this is why
+}
+
+// Requests says how long requests for approval wait, and when events remind of them. What is left out is as usual.
+type Requests struct {
+	Expire Duration   `json:"expire,omitzero"`
+	Remind []Duration `json:"remind,omitzero"` // so long before; an empty list: never
+}
+
+// Exceptions says when events remind of a server without authentication that is about to be taken out.
+type Exceptions struct {
+	Remind []Duration `json:"remind,omitzero"` // so long before; an empty list: never
 }
 
 // Expiry is registry.Expiry as a document writes it.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -61,7 +62,27 @@ func (b *Bundle) check() (*time.Location, []Problem) {
 			fault("calls", i, "deny", "must say why, in at most %d bytes", MaxText)
 		}
 	}
+	b.checkReminders(func(field, format string, args ...any) { fault("", 0, field, format, args...) })
 	return zone, append(problems, b.checkTests()...)
+}
+
+// checkReminders checks what a bundle says of requests and exceptions.
+func (b *Bundle) checkReminders(fault func(field, format string, args ...any)) {
+	expire := cmp.Or(b.Requests.Expire, Duration(registry.ReviewTTL))
+	for _, list := range []struct {
+		field  string
+		before []Duration
+		within Duration
+	}{{"requests.remind", b.Requests.Remind, expire}, {"exceptions.remind", b.Exceptions.Remind, Duration(MaxDuration)}} {
+		if len(list.before) > MaxReminders {
+			fault(list.field, "has %d reminders, the limit is %d", len(list.before), MaxReminders)
+		}
+		for i, before := range list.before {
+			if before <= 0 || before >= list.within {
+				fault(fmt.Sprintf("%s[%d]", list.field, i), "must be more than nothing and less than what it reminds of")
+			}
+		}
+	}
 }
 
 func (r *ApprovalRule) check(fault func(field, format string, args ...any)) {

@@ -12,7 +12,28 @@ import (
 // What rules see as hints is what an item's own bytes say; what only the names of
 // other servers' tools show is for people.
 func (p *Policy) Governance() registry.Governance {
-	return registry.Governance{Approve: p.approveOf, Drift: p.driftOf}
+	return registry.Governance{Approve: p.approveOf, Drift: p.driftOf, Deadlines: p.deadlines()}
+}
+
+// deadlines gives what the bundle says of requests and exceptions.
+func (p *Policy) deadlines() registry.Deadlines {
+	if p == nil {
+		return registry.Deadlines{}
+	}
+	r, e := p.bundle.Requests, p.bundle.Exceptions
+	return registry.Deadlines{Request: time.Duration(r.Expire), RemindRequest: durations(r.Remind), RemindExceptions: durations(e.Remind)}
+}
+
+// durations gives nil for a list that a document does not have.
+func durations(list []Duration) []time.Duration {
+	if list == nil {
+		return nil
+	}
+	out := make([]time.Duration, len(list))
+	for i, d := range list {
+		out[i] = time.Duration(d)
+	}
+	return out
 }
 
 // approveOf puts an approval of a record to the policy. The bytes of what it

@@ -91,3 +91,26 @@ func TestRulesSeeWhatTheBytesOfAnItemSay(t *testing.T) {
 		}
 	}
 }
+
+func TestDeadlinesThatABundleSays(t *testing.T) {
+	t.Parallel()
+	of := func(more string) registry.Deadlines {
+		t.Helper()
+		p, err := policy.Load([]byte(bundle("", more)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Governance().Deadlines
+	}
+	if d := of(""); d.Request != 0 || d.RemindRequest != nil || d.RemindExceptions != nil {
+		t.Errorf("nothing said: %+v", d)
+	}
+	want := registry.Deadlines{Request: 2 * time.Hour, RemindRequest: []time.Duration{time.Hour}, RemindExceptions: []time.Duration{}}
+	if diff := cmp.Diff(want, of("requests: {expire: 2h, remind: [1h]}\nexceptions: {remind: []}")); diff != "" {
+		t.Error(diff)
+	}
+	var none *policy.Policy
+	if diff := cmp.Diff(registry.Deadlines{}, none.Governance().Deadlines); diff != "" {
+		t.Errorf("without a policy: %s", diff)
+	}
+}

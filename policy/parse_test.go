@@ -141,7 +141,7 @@ func TestWhatADocumentMayNotHold(t *testing.T) {
 		"null":                  {"null", "1:1: must be an object"},
 		"broken YAML":           {"name: [", "did not find expected node content"},
 		"two documents":         {small + "---\nname: x\n", "there is a second document"},
-		"an unknown field":      {edit("version: 3", "version: 3\nvresion: 4"), "3:1: vresion: there is no such field here; there are approval, calls, description, drift, name, tests, timezone, version"},
+		"an unknown field":      {edit("version: 3", "version: 3\nvresion: 4"), "3:1: vresion: there is no such field here; there are approval, calls, description, drift, exceptions, name, requests, tests, timezone, version"},
 		"one in a rule":         {edit("approvers: 1", "aprovers: 1"), "7:5: rule all: approval[0].aprovers: there is no such field here"},
 		"a field of Go":         {edit("version: 3", "version: 3\nmarks: {}"), "marks: there is no such field here"},
 		"a field in capitals":   {edit("version: 3", "Version: 3"), "Version: there is no such field here"},

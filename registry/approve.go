@@ -64,6 +64,9 @@ func (r *Record) approve(g Ruling, op Operation, now time.Time) error {
 	r.changes.Decision.Evidence = e
 	s.Review.Votes, s.Review.Tally = e.Votes, &e.Tally
 	dates := e.Verdict.Expiry.Dates(now)
+	if !exception.ExpiresAt.Equal(s.Exception.ExpiresAt) {
+		r.remind(TermException, exception.ExpiresAt, now)
+	}
 	s.Exception = exception
 	s.ApprovedSnapshot, s.ApprovedTarget, s.ApprovedText = s.SnapshotDigest, s.TargetDigest, snap.TextDigest
 	s.Causes = s.Causes.Without(CauseServerTextChanged, CauseQuarantined, CauseAuthExceptionExpired)

@@ -160,6 +160,7 @@ func (r *Record) decided(g Ruling, op Operation, status ReviewStatus, now time.T
 	d.Applied = true
 	r.changes.Decision = d
 	r.Server.Review.Status = status
+	r.Server.dropTerms(func(t Term) bool { return t.Kind == TermRequest })
 	r.Server.Review.DecidedAt, r.Server.Review.DecidedBy, r.Server.Review.DecisionID = now, op.Actor.Subject, d.DecisionID
 	r.touch()
 }
@@ -265,7 +266,7 @@ func (r *Record) requestReview(g Ruling, op Operation, now time.Time) error {
 		r.asked("asked already: " + short(g.Digest))
 		return nil
 	}
-	s.openReview(op.Actor.Subject, now)
+	r.openReview(op.Actor.Subject, now, now)
 	d := g.Decision(s, op, now)
 	d.Applied = true
 	r.changes.Decision = d

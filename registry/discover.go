@@ -62,7 +62,7 @@ func (r *Record) Discovered(snap *Snapshot, look Look) error {
 	}
 	switch {
 	case doubted && s.Review.Status != ReviewPending, r.reviewNeeded(snap):
-		s.openReview(look.RequestedBy, look.At)
+		r.openReview(look.RequestedBy, look.At, look.At)
 		r.touch()
 	case s.Review.Status == ReviewPending && s.Review.Digest != ReviewDigest(s.SnapshotDigest, s.TargetDigest):
 		// The server went back to what is approved: there is nothing to decide.

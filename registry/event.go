@@ -11,9 +11,11 @@ const (
 	EventServerStateChanged     EventType = "tool-execution.mcp-servers.v1.mcp-server-state-changed"
 	EventCapabilitiesDiscovered EventType = "tool-execution.mcp-servers.v1.mcp-capabilities-discovered"
 
-	EventApprovalExpiring EventType = "tool-execution.mcp-servers.v1.mcp-approval-expiring"
-	EventApprovalExpired  EventType = "tool-execution.mcp-servers.v1.mcp-approval-expired"
-	EventPolicyPublished  EventType = "tool-execution.governance-policies.v1.governance-policy-published"
+	EventApprovalExpiring  EventType = "tool-execution.mcp-servers.v1.mcp-approval-expiring"
+	EventApprovalExpired   EventType = "tool-execution.mcp-servers.v1.mcp-approval-expired"
+	EventRequestExpiring   EventType = "tool-execution.mcp-servers.v1.mcp-approval-request-expiring"
+	EventExceptionExpiring EventType = "tool-execution.mcp-servers.v1.mcp-auth-exception-expiring"
+	EventPolicyPublished   EventType = "tool-execution.governance-policies.v1.governance-policy-published"
 
 	EventConnectionChanged EventType = "tool-execution.mcp-connections.v1.mcp-connection-changed"
 
@@ -67,6 +69,22 @@ type ApprovalExpiring struct {
 	Bound      int       `json:"bound"`
 	DueAt      time.Time `json:"dueAt"`
 	EndsAt     time.Time `json:"endsAt"`
+}
+
+// RequestExpiring is the payload of EventRequestExpiring: nobody decided yet.
+type RequestExpiring struct {
+	ServerID string    `json:"serverId"`
+	TenantID string    `json:"tenantId"`
+	Digest   string    `json:"digest"` // what a decision must name
+	EndsAt   time.Time `json:"endsAt"`
+}
+
+// ExceptionExpiring is the payload of EventExceptionExpiring: a server without
+// authentication is taken out then.
+type ExceptionExpiring struct {
+	ServerID string    `json:"serverId"`
+	TenantID string    `json:"tenantId"`
+	EndsAt   time.Time `json:"endsAt"`
 }
 
 // PolicyPublished is the payload of EventPolicyPublished.

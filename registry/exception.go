@@ -30,6 +30,7 @@ func (r *Record) renewException(g Ruling, op Operation, now time.Time) error {
 	r.changes.Decision = d
 	s.Exception.ApprovedBy, s.Exception.ApprovedAt, s.Exception.ExpiresAt = op.Actor.Subject, now, g.ExceptionExpiresAt
 	s.Causes = s.Causes.Without(CauseAuthExceptionExpired)
+	r.remind(TermException, g.ExceptionExpiresAt, now)
 	if v := &s.Review; v.Status == ReviewPending && v.RequestedBy == System("expiry").Subject && len(v.Votes) == 0 &&
 		s.ApprovedSnapshot == s.SnapshotDigest && s.ApprovedTarget == s.TargetDigest {
 		// It was asked for because the exception ended: there is nothing else to decide.

@@ -15,6 +15,9 @@ type Governance struct {
 	// Drift says whether a bound tool that drifted stays bound; seen is what it is
 	// now.
 	Drift func(r *Record, seen Item, m Moved, now time.Time) DriftVerdict
+	// Deadlines of what ends by itself besides approvals. Their zero value is what
+	// holds when the policy says nothing.
+	Deadlines Deadlines
 }
 
 // PolicyBundle is one published version of a governance policy bundle of a

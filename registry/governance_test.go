@@ -226,14 +226,24 @@ func TestAnApprovalExpires(t *testing.T) {
 		t.Error(diff)
 	}
 	if !l.r.Server.NextTerm().IsZero() {
-		t.Errorf("something is still to come: %+v", l.r.Server.Terms)
+		t.Errorf("something is still to come: %+v", l.terms())
 	}
 	// Approved again, the clock begins anew.
 	l.approves("a")
 	l.denies("a", "")
-	if len(l.r.Server.Terms) != 1 || l.r.Server.Terms[0].DecisionID != l.r.Bindings["a"].DecisionID {
-		t.Errorf("%+v", l.r.Server.Terms)
+	if len(l.terms()) != 1 || l.terms()[0].DecisionID != l.r.Bindings["a"].DecisionID {
+		t.Errorf("%+v", l.terms())
 	}
+}
+
+// terms are those of approvals.
+func (l *life) terms() (out []registry.Term) {
+	for _, t := range l.r.Server.Terms {
+		if t.Kind == registry.TermApproval {
+			out = append(out, t)
+		}
+	}
+	return out
 }
 
 func TestRecertifyingInTimeLeavesNothingToEnd(t *testing.T) {
@@ -242,16 +252,16 @@ func TestRecertifyingInTimeLeavesNothingToEnd(t *testing.T) {
 	l.r.Governance = demands(registry.ApprovalVerdict{Needed: 1, Expiry: registry.Expiry{After: 10 * time.Hour, Recertify: 5 * time.Hour}})
 	l.sees("a")
 	l.approves("a")
-	old := l.r.Server.Terms[0]
+	old := l.terms()[0]
 	at := l.r.Server.NextTerm()
 	l.must(func(time.Time) error { return l.r.PassTerms(at, at) })
 	l.approves("a")
-	if len(l.r.Server.Terms) != 1 || l.r.Server.Terms[0].DecisionID == old.DecisionID {
-		t.Fatalf("%+v", l.r.Server.Terms)
+	if len(l.terms()) != 1 || l.terms()[0].DecisionID == old.DecisionID {
+		t.Fatalf("%+v", l.terms())
 	}
 	l.must(func(time.Time) error { return l.r.PassTerms(old.EndsAt, old.EndsAt) })
-	if b := l.r.Bindings["a"]; b.Bound != l.r.Server.Terms[0].EndsAt.After(old.EndsAt) {
-		t.Errorf("bound: %t; %+v", b.Bound, l.r.Server.Terms)
+	if b := l.r.Bindings["a"]; b.Bound != l.terms()[0].EndsAt.After(old.EndsAt) {
+		t.Errorf("bound: %t; %+v", b.Bound, l.terms())
 	}
 }
 
@@ -347,8 +357,8 @@ func TestAnotherPolicyUnbindsWhatItWouldNotAdmit(t *testing.T) {
 	if unfit := again(demands(registry.ApprovalVerdict{Needed: 1, Expiry: registry.Expiry{After: time.Hour}})); unfit != nil {
 		t.Errorf("%+v", unfit)
 	}
-	if len(l.r.Server.Terms) != 1 || l.r.Bindings["a"].EndsAt.IsZero() {
-		t.Errorf("%+v", l.r.Server.Terms)
+	if len(l.terms()) != 1 || l.r.Bindings["a"].EndsAt.IsZero() {
+		t.Errorf("%+v", l.terms())
 	}
 	if unfit := again(registry.Governance{}); len(unfit) != 1 {
 		t.Errorf("a missing policy keeps %+v", unfit)

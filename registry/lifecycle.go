@@ -49,7 +49,7 @@ func (r *Record) ExpireException(expiry time.Time, _ time.Time) error {
 	r.touch()
 	r.note("the exception for no authentication expired")
 	if s.Review.Status != ReviewPending {
-		s.openReview(System("expiry").Subject, expiry)
+		r.openReview(System("expiry").Subject, expiry, expiry)
 	}
 	return s.settle()
 }

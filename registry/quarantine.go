@@ -24,7 +24,7 @@ func (r *Record) quarantine(g Ruling, op Operation, now time.Time) error {
 	r.changes.Decision = d
 	s.Causes = s.Causes.With(CauseQuarantined)
 	if s.SnapshotDigest != "" {
-		s.openReview(op.Actor.Subject, now) // what undoes it
+		r.openReview(op.Actor.Subject, now, now) // what undoes it
 	}
 	r.touch()
 	r.note("quarantined: " + g.Comment)

@@ -82,7 +82,7 @@ func (r *Record) Reevaluate(now time.Time) ([]Unfit, error) {
 		return nil, nil
 	}
 	r.beginTerm("", ExpiryDates{})
-	r.recertify("policy", now.Add(ReviewTTL), now)
+	r.recertify("policy", now, now)
 	r.touch()
 	r.noteAlso("policy " + r.Server.GovernancePolicyRef + " unbinds " + strconv.Itoa(len(unfit)))
 	r.changes.Detail = struct {

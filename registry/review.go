@@ -15,7 +15,8 @@ const (
 	ReviewExpired  ReviewStatus = "expired"
 )
 
-// ReviewTTL is how long an approval request waits for a decision.
+// ReviewTTL is how long an approval request waits for a decision when the policy
+// does not say.
 const ReviewTTL = 7 * 24 * time.Hour
 
 // Review is the request to approve one pair of snapshot and target, and what
@@ -40,13 +41,19 @@ func ReviewDigest(snapshot, target string) string {
 	return digestJSON(struct{ Snapshot, Target string }{snapshot, target})
 }
 
-// openReview asks for the approval of what the server is now.
-func (s *Server) openReview(requestedBy string, now time.Time) {
+// openReview asks for the approval of what the server is now. It is asked for as
+// long as the policy says, and at least until a time.
+func (r *Record) openReview(requestedBy string, now, until time.Time) {
+	s := &r.Server
+	if expires := now.Add(r.Governance.Deadlines.request()); expires.After(until) {
+		until = expires
+	}
 	s.Review = Review{
 		Status: ReviewPending, Digest: ReviewDigest(s.SnapshotDigest, s.TargetDigest),
 		Snapshot: s.SnapshotDigest, Target: s.TargetDigest,
-		RequestedBy: requestedBy, OpenedAt: now, ExpiresAt: now.Add(ReviewTTL),
+		RequestedBy: requestedBy, OpenedAt: now, ExpiresAt: until,
 	}
+	r.remind(TermRequest, until, now)
 }
 
 // reviewNeeded says whether something of what was discovered waits for a

@@ -74,7 +74,7 @@ type Server struct {
 	Discovery DiscoveryRun `json:"discovery" bun:"embed:discovery_"`
 	Launch    Launch       `json:"launch,omitzero" bun:"embed:launch_"`
 	Exception Exception    `json:"exception" bun:"embed:exception_"`
-	Terms     []Term       `json:"terms,omitempty" bun:"terms,type:text"` // of approvals that expire
+	Terms     []Term       `json:"terms,omitempty" bun:"terms,type:text"` // of approvals that expire, and reminders of what else ends
 
 	CreatedAt time.Time `json:"createdAt" bun:"created_at"`
 	CreatedBy string    `json:"createdBy" bun:"created_by"`

@@ -5,11 +5,23 @@ import (
 	"time"
 )
 
-// Term is what is still to come of an approval that expires: moments that have
-// come are taken out. The last reminder of an approval with a grace time is the
-// moment at which it is due.
+// TermKind is what a term is of.
+type TermKind string
+
+// The kinds.
+const (
+	TermApproval  TermKind = ""
+	TermRequest   TermKind = "request"   // for approval: ends with Review.ExpiresAt
+	TermException TermKind = "exception" // ends with Exception.ExpiresAt
+)
+
+// Term is what is still to come of something that ends: moments that have come
+// are taken out. The last reminder of an approval with a grace time is the moment
+// at which it is due. Of requests and exceptions there are reminders alone; they
+// end by themselves.
 type Term struct {
-	DecisionID string `json:"decisionId"`
+	Kind       TermKind `json:"kind,omitempty"`
+	DecisionID string   `json:"decisionId"` // of an approval
 	ExpiryDates
 }
 
@@ -24,7 +36,7 @@ func (t Term) Next() time.Time {
 	return next
 }
 
-// NextTerm is the next moment of all approvals that expire; zero: there is none.
+// NextTerm is the next moment of all terms; zero: there is none.
 func (s *Server) NextTerm() time.Time {
 	var next time.Time
 	for _, t := range s.Terms {
@@ -46,10 +58,7 @@ func (r *Record) beginTerm(decisionID string, dates ExpiryDates) {
 		}
 		s.Terms = append(slices.Clone(s.Terms), t)
 	}
-	s.Terms = slices.DeleteFunc(slices.Clone(s.Terms), func(t Term) bool { return r.heldBy(t.DecisionID) == 0 })
-	if len(s.Terms) == 0 {
-		s.Terms = nil
-	}
+	s.dropTerms(func(t Term) bool { return t.Kind == TermApproval && r.heldBy(t.DecisionID) == 0 })
 }
 
 // heldBy counts what is bound by a decision.
@@ -84,6 +93,12 @@ func (r *Record) PassTerms(at, now time.Time) error {
 	}
 	var rest []Term
 	for _, t := range s.Terms {
+		if t.Kind != TermApproval {
+			if r.passReminders(&t, at) {
+				rest = append(rest, t)
+			}
+			continue
+		}
 		held := r.heldBy(t.DecisionID)
 		if held == 0 {
 			r.observe() // what it bound is gone: nobody waits for it
@@ -141,7 +156,7 @@ func (r *Record) endTerm(t Term, held int, now time.Time) {
 	r.emit(EventApprovalExpired, ApprovalExpiring{
 		ServerID: s.ServerID, TenantID: s.TenantID, DecisionID: t.DecisionID, Bound: held, DueAt: t.DueAt, EndsAt: t.EndsAt,
 	})
-	r.recertify("recertification", t.EndsAt.Add(ReviewTTL), now)
+	r.recertify("recertification", t.EndsAt.Add(r.Governance.Deadlines.request()), now)
 	r.noteAlso("an approval expired: " + t.DecisionID)
 }
 
@@ -152,10 +167,7 @@ func (r *Record) recertify(by string, until, now time.Time) {
 	if s.Review.Status == ReviewPending || s.SnapshotDigest == "" {
 		return
 	}
-	s.openReview(System(by).Subject, now)
-	if until.After(s.Review.ExpiresAt) {
-		s.Review.ExpiresAt = until
-	}
+	r.openReview(System(by).Subject, now, until)
 	r.touch()
 	r.noteAlso("asked to approve again: " + short(s.Review.Digest))
 }
