@@ -257,6 +257,7 @@ func decisionOut(v *db.DecisionView) *pb.Decision {
 		out.Standing = text(v.Evidence.Tally.String())
 	}
 	if a := v.Approval; a != nil {
+		out.Empty, out.ExceptionExpireTime = a.Empty, moment(a.ExceptionExpiresAt)
 		for _, l := range a.Tools {
 			out.ToolLines = append(out.ToolLines, &pb.ToolLine{
 				Tool: text(l.Tool), Class: classes[l.Class], DescriptorId: l.DescriptorID, DescriptorVersion: l.DescriptorVersion, Enable: l.Enable,

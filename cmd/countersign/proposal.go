@@ -23,8 +23,9 @@ type proposal struct {
 	server  server
 	review  *registryv1.GetReviewResponse // all of it
 	request *registryv1.ActivateMcpServerRequest
-	tools   []reviewItem // those of the request, in its order
-	skipped []reviewItem // what --all left out
+	tools   []reviewItem         // those of the request, in its order
+	skipped []reviewItem         // what --all left out
+	before  *registryv1.Decision // that is approved again
 	period  time.Duration
 }
 
@@ -232,6 +233,7 @@ func (p *proposal) show(t *sheet) {
 	writeTarget(t, "  ", p.review)
 	t.field("  Authentication", word(s.GetAuthentication()))
 	t.field("  Exception", p.exceptionLine())
+	t.field("  Same as", approvedBefore(p.before))
 	t.field("  Asked by", some(", ", p.review.GetReview().GetRequestedBy(), when(p.review.GetReview().GetOpenTime())))
 	t.field("  Digest", p.request.GetDigest())
 	if under := p.review.GetReview().GetDigest(); under != p.request.GetDigest() {

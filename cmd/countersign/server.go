@@ -122,6 +122,9 @@ func nextCommand(s server) string {
 	if counts := s.GetCounts(); counts != nil && counts.GetAvailableTools() == 0 {
 		what = " --empty" // there is no tool that could be approved
 	}
+	if len(s.GetReview().GetVotes()) > 0 {
+		what = " --same" // as somebody approved before
+	}
 	approve := about("approve") + what
 	failed := s.GetDiscovery().GetStatus() == discoveryFailed
 	pending := s.GetReview().GetStatus() == reviewPending

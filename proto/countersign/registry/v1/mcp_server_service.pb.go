@@ -3233,9 +3233,14 @@ type Decision struct {
 	// not enough yet.
 	Standing string `protobuf:"bytes,19,opt,name=standing,proto3" json:"standing,omitempty"`
 	// Of an approval: it was enough, and what it names was bound.
-	Sufficed      bool `protobuf:"varint,20,opt,name=sufficed,proto3" json:"sufficed,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Sufficed bool `protobuf:"varint,20,opt,name=sufficed,proto3" json:"sufficed,omitempty"`
+	// Of an approval, when its lines were asked for: nothing is to be bound.
+	Empty bool `protobuf:"varint,21,opt,name=empty,proto3" json:"empty,omitempty"`
+	// Of an approval, when its lines were asked for: until when a server may be
+	// used without authentication. It is one of the lines.
+	ExceptionExpireTime *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=exception_expire_time,json=exceptionExpireTime,proto3" json:"exception_expire_time,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *Decision) Reset() {
@@ -3406,6 +3411,20 @@ func (x *Decision) GetSufficed() bool {
 		return x.Sufficed
 	}
 	return false
+}
+
+func (x *Decision) GetEmpty() bool {
+	if x != nil {
+		return x.Empty
+	}
+	return false
+}
+
+func (x *Decision) GetExceptionExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExceptionExpireTime
+	}
+	return nil
 }
 
 // Response of ListDecisions.
@@ -3729,7 +3748,7 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\tpage_size\x18\x03 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xc8\x01(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\tpageToken\"\xd9\x05\n" +
+	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\tpageToken\"\xbf\x06\n" +
 	"\bDecision\x12\x1f\n" +
 	"\vdecision_id\x18\x01 \x01(\tR\n" +
 	"decisionId\x12\x12\n" +
@@ -3755,7 +3774,9 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\x0eresource_lines\x18\x11 \x03(\v2%.countersign.registry.v1.ResourceLineR\rresourceLines\x12F\n" +
 	"\fprompt_lines\x18\x12 \x03(\v2#.countersign.registry.v1.PromptLineR\vpromptLines\x12\x1a\n" +
 	"\bstanding\x18\x13 \x01(\tR\bstanding\x12\x1a\n" +
-	"\bsufficed\x18\x14 \x01(\bR\bsufficed\"\x9f\x01\n" +
+	"\bsufficed\x18\x14 \x01(\bR\bsufficed\x12\x14\n" +
+	"\x05empty\x18\x15 \x01(\bR\x05empty\x12N\n" +
+	"\x15exception_expire_time\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\x13exceptionExpireTime\"\x9f\x01\n" +
 	"\x15ListDecisionsResponse\x12?\n" +
 	"\tdecisions\x18\x01 \x03(\v2!.countersign.registry.v1.DecisionR\tdecisions\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1d\n" +
@@ -3932,50 +3953,51 @@ var file_countersign_registry_v1_mcp_server_service_proto_depIdxs = []int32{
 	26, // 46: countersign.registry.v1.Decision.tool_lines:type_name -> countersign.registry.v1.ToolLine
 	27, // 47: countersign.registry.v1.Decision.resource_lines:type_name -> countersign.registry.v1.ResourceLine
 	28, // 48: countersign.registry.v1.Decision.prompt_lines:type_name -> countersign.registry.v1.PromptLine
-	44, // 49: countersign.registry.v1.ListDecisionsResponse.decisions:type_name -> countersign.registry.v1.Decision
-	3,  // 50: countersign.registry.v1.McpServerService.RegisterMcpServer:input_type -> countersign.registry.v1.RegisterMcpServerRequest
-	5,  // 51: countersign.registry.v1.McpServerService.GetMcpServer:input_type -> countersign.registry.v1.GetMcpServerRequest
-	7,  // 52: countersign.registry.v1.McpServerService.ListMcpServers:input_type -> countersign.registry.v1.ListMcpServersRequest
-	9,  // 53: countersign.registry.v1.McpServerService.UpdateMcpServer:input_type -> countersign.registry.v1.UpdateMcpServerRequest
-	12, // 54: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:input_type -> countersign.registry.v1.DiscoverMcpCapabilitiesRequest
-	14, // 55: countersign.registry.v1.McpServerService.TestMcpServer:input_type -> countersign.registry.v1.TestMcpServerRequest
-	17, // 56: countersign.registry.v1.McpServerService.GetMcpCapabilities:input_type -> countersign.registry.v1.GetMcpCapabilitiesRequest
-	19, // 57: countersign.registry.v1.McpServerService.GetCapabilityReport:input_type -> countersign.registry.v1.GetCapabilityReportRequest
-	62, // 58: countersign.registry.v1.McpServerService.GetReview:input_type -> countersign.registry.v1.GetReviewRequest
-	63, // 59: countersign.registry.v1.McpServerService.GetDiff:input_type -> countersign.registry.v1.GetDiffRequest
-	64, // 60: countersign.registry.v1.McpServerService.ListSnapshots:input_type -> countersign.registry.v1.ListSnapshotsRequest
-	43, // 61: countersign.registry.v1.McpServerService.ListDecisions:input_type -> countersign.registry.v1.ListDecisionsRequest
-	29, // 62: countersign.registry.v1.McpServerService.ActivateMcpServer:input_type -> countersign.registry.v1.ActivateMcpServerRequest
-	35, // 63: countersign.registry.v1.McpServerService.ApproveLaunch:input_type -> countersign.registry.v1.ApproveLaunchRequest
-	31, // 64: countersign.registry.v1.McpServerService.RejectMcpServer:input_type -> countersign.registry.v1.RejectMcpServerRequest
-	33, // 65: countersign.registry.v1.McpServerService.RequestReview:input_type -> countersign.registry.v1.RequestReviewRequest
-	37, // 66: countersign.registry.v1.McpServerService.QuarantineMcpServer:input_type -> countersign.registry.v1.QuarantineMcpServerRequest
-	39, // 67: countersign.registry.v1.McpServerService.RetireMcpServer:input_type -> countersign.registry.v1.RetireMcpServerRequest
-	41, // 68: countersign.registry.v1.McpServerService.ListMcpServerRuns:input_type -> countersign.registry.v1.ListMcpServerRunsRequest
-	4,  // 69: countersign.registry.v1.McpServerService.RegisterMcpServer:output_type -> countersign.registry.v1.RegisterMcpServerResponse
-	6,  // 70: countersign.registry.v1.McpServerService.GetMcpServer:output_type -> countersign.registry.v1.GetMcpServerResponse
-	8,  // 71: countersign.registry.v1.McpServerService.ListMcpServers:output_type -> countersign.registry.v1.ListMcpServersResponse
-	11, // 72: countersign.registry.v1.McpServerService.UpdateMcpServer:output_type -> countersign.registry.v1.UpdateMcpServerResponse
-	13, // 73: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:output_type -> countersign.registry.v1.DiscoverMcpCapabilitiesResponse
-	15, // 74: countersign.registry.v1.McpServerService.TestMcpServer:output_type -> countersign.registry.v1.TestMcpServerResponse
-	18, // 75: countersign.registry.v1.McpServerService.GetMcpCapabilities:output_type -> countersign.registry.v1.GetMcpCapabilitiesResponse
-	20, // 76: countersign.registry.v1.McpServerService.GetCapabilityReport:output_type -> countersign.registry.v1.GetCapabilityReportResponse
-	65, // 77: countersign.registry.v1.McpServerService.GetReview:output_type -> countersign.registry.v1.GetReviewResponse
-	66, // 78: countersign.registry.v1.McpServerService.GetDiff:output_type -> countersign.registry.v1.GetDiffResponse
-	67, // 79: countersign.registry.v1.McpServerService.ListSnapshots:output_type -> countersign.registry.v1.ListSnapshotsResponse
-	45, // 80: countersign.registry.v1.McpServerService.ListDecisions:output_type -> countersign.registry.v1.ListDecisionsResponse
-	30, // 81: countersign.registry.v1.McpServerService.ActivateMcpServer:output_type -> countersign.registry.v1.ActivateMcpServerResponse
-	36, // 82: countersign.registry.v1.McpServerService.ApproveLaunch:output_type -> countersign.registry.v1.ApproveLaunchResponse
-	32, // 83: countersign.registry.v1.McpServerService.RejectMcpServer:output_type -> countersign.registry.v1.RejectMcpServerResponse
-	34, // 84: countersign.registry.v1.McpServerService.RequestReview:output_type -> countersign.registry.v1.RequestReviewResponse
-	38, // 85: countersign.registry.v1.McpServerService.QuarantineMcpServer:output_type -> countersign.registry.v1.QuarantineMcpServerResponse
-	40, // 86: countersign.registry.v1.McpServerService.RetireMcpServer:output_type -> countersign.registry.v1.RetireMcpServerResponse
-	42, // 87: countersign.registry.v1.McpServerService.ListMcpServerRuns:output_type -> countersign.registry.v1.ListMcpServerRunsResponse
-	69, // [69:88] is the sub-list for method output_type
-	50, // [50:69] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	60, // 49: countersign.registry.v1.Decision.exception_expire_time:type_name -> google.protobuf.Timestamp
+	44, // 50: countersign.registry.v1.ListDecisionsResponse.decisions:type_name -> countersign.registry.v1.Decision
+	3,  // 51: countersign.registry.v1.McpServerService.RegisterMcpServer:input_type -> countersign.registry.v1.RegisterMcpServerRequest
+	5,  // 52: countersign.registry.v1.McpServerService.GetMcpServer:input_type -> countersign.registry.v1.GetMcpServerRequest
+	7,  // 53: countersign.registry.v1.McpServerService.ListMcpServers:input_type -> countersign.registry.v1.ListMcpServersRequest
+	9,  // 54: countersign.registry.v1.McpServerService.UpdateMcpServer:input_type -> countersign.registry.v1.UpdateMcpServerRequest
+	12, // 55: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:input_type -> countersign.registry.v1.DiscoverMcpCapabilitiesRequest
+	14, // 56: countersign.registry.v1.McpServerService.TestMcpServer:input_type -> countersign.registry.v1.TestMcpServerRequest
+	17, // 57: countersign.registry.v1.McpServerService.GetMcpCapabilities:input_type -> countersign.registry.v1.GetMcpCapabilitiesRequest
+	19, // 58: countersign.registry.v1.McpServerService.GetCapabilityReport:input_type -> countersign.registry.v1.GetCapabilityReportRequest
+	62, // 59: countersign.registry.v1.McpServerService.GetReview:input_type -> countersign.registry.v1.GetReviewRequest
+	63, // 60: countersign.registry.v1.McpServerService.GetDiff:input_type -> countersign.registry.v1.GetDiffRequest
+	64, // 61: countersign.registry.v1.McpServerService.ListSnapshots:input_type -> countersign.registry.v1.ListSnapshotsRequest
+	43, // 62: countersign.registry.v1.McpServerService.ListDecisions:input_type -> countersign.registry.v1.ListDecisionsRequest
+	29, // 63: countersign.registry.v1.McpServerService.ActivateMcpServer:input_type -> countersign.registry.v1.ActivateMcpServerRequest
+	35, // 64: countersign.registry.v1.McpServerService.ApproveLaunch:input_type -> countersign.registry.v1.ApproveLaunchRequest
+	31, // 65: countersign.registry.v1.McpServerService.RejectMcpServer:input_type -> countersign.registry.v1.RejectMcpServerRequest
+	33, // 66: countersign.registry.v1.McpServerService.RequestReview:input_type -> countersign.registry.v1.RequestReviewRequest
+	37, // 67: countersign.registry.v1.McpServerService.QuarantineMcpServer:input_type -> countersign.registry.v1.QuarantineMcpServerRequest
+	39, // 68: countersign.registry.v1.McpServerService.RetireMcpServer:input_type -> countersign.registry.v1.RetireMcpServerRequest
+	41, // 69: countersign.registry.v1.McpServerService.ListMcpServerRuns:input_type -> countersign.registry.v1.ListMcpServerRunsRequest
+	4,  // 70: countersign.registry.v1.McpServerService.RegisterMcpServer:output_type -> countersign.registry.v1.RegisterMcpServerResponse
+	6,  // 71: countersign.registry.v1.McpServerService.GetMcpServer:output_type -> countersign.registry.v1.GetMcpServerResponse
+	8,  // 72: countersign.registry.v1.McpServerService.ListMcpServers:output_type -> countersign.registry.v1.ListMcpServersResponse
+	11, // 73: countersign.registry.v1.McpServerService.UpdateMcpServer:output_type -> countersign.registry.v1.UpdateMcpServerResponse
+	13, // 74: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:output_type -> countersign.registry.v1.DiscoverMcpCapabilitiesResponse
+	15, // 75: countersign.registry.v1.McpServerService.TestMcpServer:output_type -> countersign.registry.v1.TestMcpServerResponse
+	18, // 76: countersign.registry.v1.McpServerService.GetMcpCapabilities:output_type -> countersign.registry.v1.GetMcpCapabilitiesResponse
+	20, // 77: countersign.registry.v1.McpServerService.GetCapabilityReport:output_type -> countersign.registry.v1.GetCapabilityReportResponse
+	65, // 78: countersign.registry.v1.McpServerService.GetReview:output_type -> countersign.registry.v1.GetReviewResponse
+	66, // 79: countersign.registry.v1.McpServerService.GetDiff:output_type -> countersign.registry.v1.GetDiffResponse
+	67, // 80: countersign.registry.v1.McpServerService.ListSnapshots:output_type -> countersign.registry.v1.ListSnapshotsResponse
+	45, // 81: countersign.registry.v1.McpServerService.ListDecisions:output_type -> countersign.registry.v1.ListDecisionsResponse
+	30, // 82: countersign.registry.v1.McpServerService.ActivateMcpServer:output_type -> countersign.registry.v1.ActivateMcpServerResponse
+	36, // 83: countersign.registry.v1.McpServerService.ApproveLaunch:output_type -> countersign.registry.v1.ApproveLaunchResponse
+	32, // 84: countersign.registry.v1.McpServerService.RejectMcpServer:output_type -> countersign.registry.v1.RejectMcpServerResponse
+	34, // 85: countersign.registry.v1.McpServerService.RequestReview:output_type -> countersign.registry.v1.RequestReviewResponse
+	38, // 86: countersign.registry.v1.McpServerService.QuarantineMcpServer:output_type -> countersign.registry.v1.QuarantineMcpServerResponse
+	40, // 87: countersign.registry.v1.McpServerService.RetireMcpServer:output_type -> countersign.registry.v1.RetireMcpServerResponse
+	42, // 88: countersign.registry.v1.McpServerService.ListMcpServerRuns:output_type -> countersign.registry.v1.ListMcpServerRunsResponse
+	70, // [70:89] is the sub-list for method output_type
+	51, // [51:70] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_countersign_registry_v1_mcp_server_service_proto_init() }

@@ -1374,7 +1374,7 @@ type ReviewVote struct {
 	// The record of it.
 	DecisionId string `protobuf:"bytes,5,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
 	// What identifies the lines that were approved: approvals count together when
-	// these are equal.
+	// these are equal. ListDecisions with show_lines gives the lines.
 	ContentDigest string `protobuf:"bytes,6,opt,name=content_digest,json=contentDigest,proto3" json:"content_digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
