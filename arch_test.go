@@ -26,12 +26,13 @@ var arrows = map[string][]string{
 	"secrets":   {"registry"},
 	"policy":    {"registry"},
 	"mcpclient": {"registry", "outbound", "secrets"},
+	"oauth":     {"registry", "outbound", "secrets"},
 	"aep":       {"registry", "outbound"},
 	"events":    {"registry", "outbound", "secrets"},
 	"db":        {"registry", "failpoint"},
 	"activities": {
 		"registry", "db", "failpoint",
-		"aep", "events", "mcpclient", "policy", "secrets", // the rooms that do the work
+		"aep", "events", "mcpclient", "oauth", "policy", "secrets", // the rooms that do the work
 	},
 	"workflows": {"registry", "activities", "failpoint"},
 	"api":       {"registry", "proto", "policy", "workflows", "db", "failpoint"},
@@ -40,7 +41,7 @@ var arrows = map[string][]string{
 	"mcptest":   {},
 	"embedded":  {},
 	"cmd": {
-		"registry", "failpoint", "proto", "outbound", "secrets", "policy", "mcpclient", "aep", "events", "db",
+		"registry", "failpoint", "proto", "outbound", "secrets", "policy", "mcpclient", "oauth", "aep", "events", "db",
 		"activities", "workflows", "api", "worker", "console", "mcptest", "embedded",
 	},
 }
@@ -53,6 +54,7 @@ var testArrows = []string{"db/dbtest", "embedded", "mcptest"}
 var roomTests = map[string][]string{
 	"workflows": {"db", "mcpclient", "policy", "worker"},
 	"worker":    {"db", "mcpclient", "outbound", "policy"},
+	"oauth":     {"mcpclient"}, // whose credentials it makes
 }
 
 // testsOnly are the packages that no program contains.

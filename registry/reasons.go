@@ -127,6 +127,20 @@ const (
 	ReasonListFailed         Reason = "list_failed"
 	ReasonMalformedList      Reason = "malformed_list"
 	ReasonBlockedAddress     Reason = "blocked_address"
+	ReasonAuthNotEnforced    Reason = "auth_not_enforced"
+)
+
+// What keeps us from a token for a server. None of them is the server's fault.
+const (
+	ReasonIssuerMismatch     Reason = "issuer_mismatch"
+	ReasonInvalidMetadata    Reason = "issuer_metadata_invalid"
+	ReasonInvalidClient      Reason = "invalid_client"
+	ReasonUnsupportedGrant   Reason = "unsupported_grant"
+	ReasonInvalidTarget      Reason = "invalid_target"
+	ReasonInvalidScope       Reason = "invalid_scope"
+	ReasonInvalidTokenAnswer Reason = "token_answer_invalid"
+	ReasonAudienceMismatch   Reason = "audience_mismatch"
+	ReasonKeyUnusable        Reason = "key_unusable"
 )
 
 // Verdicts on one tool: it is visible and never bindable.
@@ -269,6 +283,17 @@ var reasons = map[Reason]struct {
 	ReasonListFailed:         {CodeRemote, "the handshake is fine, but a list is not to be had"},
 	ReasonMalformedList:      {CodeRemotePermanent, "a list is missing, null, no array, or holds an element that is no object or has no name"},
 	ReasonBlockedAddress:     {CodeRemotePermanent, "the outbound guard forbids the server's address"},
+	ReasonAuthNotEnforced:    {CodePrecondition, "the server is registered with an authentication, but answers without any"},
+
+	ReasonIssuerMismatch:     {CodePrecondition, "metadata, an endpoint or a token belong to another issuer than the connection's; nothing was sent there"},
+	ReasonInvalidMetadata:    {CodePrecondition, "the issuer's metadata are missing, or name URLs that must not be used"},
+	ReasonInvalidClient:      {CodePrecondition, "the issuer does not know the connection's client, or does not take what shows that we are it"},
+	ReasonUnsupportedGrant:   {CodePrecondition, "the issuer does not offer the connection's way to a token"},
+	ReasonInvalidTarget:      {CodePrecondition, "the issuer gives no tokens for the server, or the server calls itself something else"},
+	ReasonInvalidScope:       {CodePrecondition, "the issuer does not give the client the connection's scopes"},
+	ReasonInvalidTokenAnswer: {CodePrecondition, "the issuer's answer to the request for a token cannot be used"},
+	ReasonAudienceMismatch:   {CodePrecondition, "the issuer's token is not for this server, so it was not used"},
+	ReasonKeyUnusable:        {CodePrecondition, "a private key that is to sign for us cannot be read, or is too weak"},
 
 	ReasonDuplicateName:        {CodePrecondition, "two tools of the server have this name"},
 	ReasonInvalidSchema:        {CodePrecondition, "a schema of the tool is not a JSON Schema, or the one of its input says nothing about an object"},
