@@ -167,7 +167,7 @@ func commandOut(k *registry.Command) *pb.Command {
 	}
 	return &pb.Command{
 		Ref: k.Ref, Argv: strs(k.Argv), Image: text(k.Image), WorkingDirectory: text(k.Dir), Env: k.Env, Network: k.Network,
-		Sandbox: string(k.Sandbox),
+		Sandbox: string(k.Sandbox), Mounts: strs(k.Mounts),
 	}
 }
 

@@ -15,6 +15,7 @@ func TestACommandIsKeptUnderItsTarget(t *testing.T) {
 		command := registry.Command{
 			Ref: "files", Argv: []string{"/usr/bin/node", "--root", "/srv/a b", "", "é\"\\"}, Image: "/images/node", Dir: "/srv",
 			Env: map[string]string{"KEY": "env:FILES_KEY", "CA": "file:ca.pem"}, Network: true, Sandbox: registry.SandboxBubblewrap,
+			Mounts: []string{"/srv/shared", "/etc/a b"},
 		}
 		register := func(w *world, name string) registry.Server {
 			g := w.registration(name)

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,14 +14,58 @@ import (
 // with; all of it but its limits is part of the target, and of what a person
 // approves before the process is started for the first time.
 type Command struct {
-	Ref     string            `json:"ref" bun:"ref"`                     // its name in the allow-list
-	Argv    []string          `json:"argv" bun:"argv,type:text"`         // the program by its absolute path, and its arguments; no shell sees them
-	Image   string            `json:"image,omitempty" bun:"image"`       // directory that is the process's root, read-only; empty: the machine's
-	Dir     string            `json:"dir,omitempty" bun:"dir"`           // working directory; empty: /
-	Env     map[string]string `json:"env,omitempty" bun:"env,type:text"` // variable → secret reference, or plain:TEXT; the whole environment (R28, R29)
-	Network bool              `json:"network,omitempty" bun:"network"`   // the machine's network
-	Sandbox Sandbox           `json:"sandbox,omitempty" bun:"sandbox"`   // how it is kept from the machine
-	Start   time.Duration     `json:"-" bun:"-"`                         // bound of start and handshake together; 0: 60 s
+	Ref     string            `json:"ref" bun:"ref"`                           // its name in the allow-list
+	Argv    []string          `json:"argv" bun:"argv,type:text"`               // the program by its absolute path, and its arguments; no shell sees them
+	Image   string            `json:"image,omitempty" bun:"image"`             // directory that is the process's root, read-only; empty: the machine's
+	Dir     string            `json:"dir,omitempty" bun:"dir"`                 // working directory; empty: /
+	Env     map[string]string `json:"env,omitempty" bun:"env,type:text"`       // variable → secret reference, or plain:TEXT; the whole environment (R28, R29)
+	Network bool              `json:"network,omitempty" bun:"network"`         // the machine's network
+	Sandbox Sandbox           `json:"sandbox,omitempty" bun:"sandbox"`         // how it is kept from the machine
+	Mounts  []string          `json:"mounts,omitempty" bun:"mounts,type:text"` // more of the machine's files that it may read, by their absolute paths
+	Start   time.Duration     `json:"-" bun:"-"`                               // bound of start and handshake together; 0: 60 s
+	Limits  CommandLimits     `json:"-" bun:"-"`                               // what it may use
+}
+
+// CommandLimits are what a process with all that it starts may use. 0 is the
+// default, which stands behind each.
+type CommandLimits struct {
+	Memory       int64         // bytes, all together; 1 GiB
+	Tmp          int64         // bytes in /tmp, and in a single file; 512 MiB
+	Tasks        int           // processes and threads at once; 256
+	OpenFiles    int           // of each process; 1024
+	AddressSpace int64         // bytes of each process, reserved ones too; unlimited
+	CPUTime      time.Duration // of each process; 10 minutes
+	CPUs         float64       // processors at once; 2, where there are cgroups
+}
+
+// Defaults gives the limits with what is left open.
+func (l CommandLimits) Defaults() CommandLimits {
+	return CommandLimits{
+		Memory: cmp.Or(l.Memory, 1<<30), Tmp: cmp.Or(l.Tmp, 512<<20), Tasks: cmp.Or(l.Tasks, 256), OpenFiles: cmp.Or(l.OpenFiles, 1024),
+		AddressSpace: l.AddressSpace, CPUTime: cmp.Or(l.CPUTime, 10*time.Minute), CPUs: cmp.Or(l.CPUs, 2),
+	}
+}
+
+// check says what is wrong with the limits: the field, and what it must be.
+func (l CommandLimits) check() (field, why string) {
+	const mib = 1 << 20
+	switch {
+	case l.Memory != 0 && (l.Memory < 16*mib || l.Memory > 1<<40):
+		return "limits.memory_mib", "must be 16 to 1048576"
+	case l.Tmp != 0 && (l.Tmp < mib || l.Tmp > 1<<40):
+		return "limits.tmp_mib", "must be 1 to 1048576"
+	case l.Tasks != 0 && (l.Tasks < 4 || l.Tasks > 32768):
+		return "limits.tasks", "must be 4 to 32768"
+	case l.OpenFiles != 0 && (l.OpenFiles < 16 || l.OpenFiles > 1<<20):
+		return "limits.open_files", "must be 16 to 1048576"
+	case l.AddressSpace != 0 && (l.AddressSpace < 64*mib || l.AddressSpace > 1<<46):
+		return "limits.address_space_mib", "must be 64 to 67108864"
+	case l.CPUTime != 0 && (l.CPUTime < time.Second || l.CPUTime > 24*time.Hour):
+		return "limits.cpu_time", "must be 1s to 24h"
+	case l.CPUs < 0 || l.CPUs != 0 && l.CPUs < 0.01 || l.CPUs > 1024:
+		return "limits.cpus", "must be 0.01 to 1024"
+	}
+	return "", ""
 }
 
 // Sandbox is how a process is kept from the machine.
@@ -41,7 +86,7 @@ var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 // references. The error names the field.
 func (c Command) Check() error {
 	wrong := func(field, format string, args ...any) error {
-		return Errorf(ReasonInvalidArgument, "command %q: "+field+" "+format, append([]any{c.Ref}, args...)...)
+		return c.refuse(ReasonInvalidArgument, field, format, args...)
 	}
 	if !ValidName(c.Ref) {
 		return wrong("name", "must be 1 to 63 of a-z, 0-9, '_' and '-', beginning and ending with a letter or digit")
@@ -64,11 +109,27 @@ func (c Command) Check() error {
 	if c.Start < 0 || c.Start > maxStart {
 		return wrong("limits.start", "must be at most %s", maxStart)
 	}
+	if field, why := c.Limits.check(); field != "" {
+		return wrong(field, "%s", why)
+	}
+	for _, path := range c.Mounts {
+		if why := ShowsTooMuch(path); why != "" {
+			return wrong("mounts", "has %s, which %s", path, why)
+		}
+	}
+	if len(c.Mounts) > 0 && c.Sandbox == SandboxNone {
+		return wrong("mounts", "need a sandbox: without one all files are there")
+	}
+	if c.Dir != "" && filepath.Clean(c.Dir) != "/" && c.Image == "" && c.Sandbox != SandboxNone {
+		if why := ShowsTooMuch(c.Dir); why != "" {
+			return wrong("workdir", "is %s, which %s", c.Dir, why)
+		}
+	}
 	size := 0
-	for _, text := range slices.Concat(c.Argv, []string{c.Dir, c.Image}) {
+	for _, text := range slices.Concat(c.Argv, []string{c.Dir, c.Image}, c.Mounts) {
 		size += len(text)
-		if strings.ContainsRune(text, 0) {
-			return wrong("argv", "holds a NUL character")
+		if strings.ContainsAny(text, "\x00\n\r") {
+			return wrong("argv", "holds a NUL character or the end of a line")
 		}
 	}
 	for name, reference := range c.Env {
@@ -76,11 +137,37 @@ func (c Command) Check() error {
 		if !variable.MatchString(name) {
 			return wrong("env", "has %q, which is no name of a variable", name)
 		}
+		if err := c.checkVariable(name, reference); err != nil {
+			return err
+		}
 	}
 	if size > maxCommand {
 		return wrong("argv", "is larger than %d bytes with all else", maxCommand)
 	}
 	return nil
+}
+
+// refuse words a refusal. The fact "key" is that of the configuration.
+func (c Command) refuse(reason Reason, key, format string, args ...any) *Error {
+	return Errorf(reason, "command %q: "+key+" "+format, append([]any{c.Ref}, args...)...).With("key", key)
+}
+
+// ShowsTooMuch says why a path of the machine must not be shown in a sandbox;
+// empty when it may be.
+func ShowsTooMuch(path string) string {
+	if !filepath.IsAbs(path) || filepath.Clean(path) != path {
+		return "is no absolute path in its shortest form"
+	}
+	whole := []string{"/", "/etc", "/home", "/media", "/mnt", "/opt", "/root", "/srv", "/tmp", "/usr", "/var", "/var/lib", "/var/log", "/var/tmp"}
+	if slices.Contains(whole, path) {
+		return "has more in it than one server needs"
+	}
+	for _, never := range []string{"/boot", "/dev", "/proc", "/run", "/sys", "/var/run"} {
+		if path == never || strings.HasPrefix(path, never+"/") {
+			return "belongs to the machine and its services"
+		}
+	}
+	return ""
 }
 
 // maxStart bounds Command.Start: with the lists it must fit into one discovery.

@@ -253,3 +253,152 @@ func TestCommandsOfTheAllowListAreChecked(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestCommandsSayWhatRuns (threats B8, B25): nothing that is fetched at the start,
+// stands in the arguments or comes over standard input.
+func TestCommandsSayWhatRuns(t *testing.T) {
+	t.Parallel()
+	for reason, commands := range map[registry.Reason][]string{
+		"": {
+			"/usr/bin/node /opt/mcp/node_modules/a/dist/index.js --root /srv", "/usr/bin/node --max-old-space-size=512 --require /opt/a.cjs /opt/b.js -e x",
+			"/opt/node22/bin/node --import=/opt/a.mjs /opt/b.js", "/opt/venv/bin/python3.12 -I /opt/server.py -c x", "/opt/venv/bin/python -m mcp_server_git",
+			"/bin/sh /opt/start.sh -c x", "/bin/bash -eu /opt/start.sh", "/usr/bin/deno run -A /opt/server.ts", "/usr/bin/bun run /opt/server.ts", "/opt/server",
+			"/opt/server npx -c eval", "/usr/bin/java -Xmx512m -Da=b -jar /opt/a.jar", "/usr/bin/java -cp /opt/a.jar:/opt/b com.example.Server",
+			"/usr/bin/dotnet /opt/a.dll", "/usr/bin/php -f /opt/a.php", "/usr/bin/perl -w /opt/a.pl", "/usr/local/bin/mcp-server-npx",
+		},
+		registry.ReasonCommandNotPinned: {
+			"/usr/bin/npx -y evil", "/usr/bin/npx pkg@latest", "/usr/bin/npx pkg@1.2.3", "/usr/bin/uvx evil", "/usr/bin/pipx run evil", "/usr/bin/bunx evil",
+			"/usr/bin/pnpm dlx evil", "/usr/bin/npm exec evil", "/usr/bin/yarn dlx evil", "/usr/bin/docker run evil:latest", "/usr/bin/docker run evil@sha256:0",
+			"/usr/bin/podman run evil", "/usr/bin/node /usr/lib/node_modules/npm/bin/npx-cli.js evil", "/usr/bin/go run evil", "/usr/bin/uv tool run evil", "/usr/bin/pip3.11 x",
+		},
+		registry.ReasonCommandInline: {
+			"/bin/sh -c id", "/bin/sh -ec id", "/bin/bash", "/bin/bash -lc id", "/bin/bash --login", "/bin/dash -c id", "/bin/sh -", "/bin/sh -s", "/bin/sh relative.sh",
+			"/bin/sh /dev/stdin", "/bin/bash /proc/self/fd/0", "/usr/bin/zsh -c id", "/usr/bin/python -c x", "/usr/bin/python3 -Ic x", "/usr/bin/python3.11 -", "/usr/bin/python3",
+			"/usr/bin/python -m pip run", "/usr/bin/python -m timeit x", "/usr/bin/python -m", "/usr/bin/node -e x", "/usr/bin/node --eval=x /opt/a.js", "/usr/bin/node -pe x",
+			"/usr/bin/node --import=data:text/javascript,x /opt/a.js", "/usr/bin/node --require x /opt/a.js", "/usr/bin/node --env-file=/opt/env /opt/a.js", "/usr/bin/nodejs -p x",
+			"/usr/bin/node", "/usr/bin/node index.js", "/usr/bin/node22 -e x", "/usr/bin/perl -e x", "/usr/bin/perl -MEvil /opt/a.pl", "/usr/bin/perl5.36 -e x", "/usr/bin/ruby -e x", "/usr/bin/php -r x",
+			"/usr/bin/deno eval x", "/usr/bin/deno run https://evil.example/a.ts", "/usr/bin/deno run npm:evil", "/usr/bin/bun -e x", "/usr/bin/bun x evil", "/usr/bin/lua -e x",
+			"/usr/bin/env node /opt/a.js", "/usr/bin/env -S sh -c id", "/bin/busybox sh -c id", "/usr/bin/timeout 5 /bin/sh", "/usr/bin/xargs sh", "/usr/bin/sudo /opt/server",
+			"/lib64/ld-linux-x86-64.so.2 /opt/server", "/usr/bin/setsid /opt/server", "/usr/bin/awk x", "/usr/bin/find / -exec id", "/usr/bin/java -jar evil.jar",
+			"/usr/bin/java -XX:OnError=id -jar /opt/a.jar", "/usr/bin/java -javaagent:x.jar -jar /opt/a.jar", "/usr/bin/dotnet run", "/usr/bin/pwsh -Command x", "/usr/bin/tsx -e x",
+			"/usr/bin/julia -e x", "/usr/bin/julia --eval x",
+		},
+	} {
+		for _, command := range commands {
+			k := files(func(k *registry.Command) { k.Argv = strings.Fields(command) })
+			err := k.CheckProgram()
+			e, _ := registry.AsError(err)
+			if reasonIn(err) != reason {
+				t.Errorf("%s: %v (%s), not %s", command, err, reasonIn(err), reason)
+			} else if err != nil && (e.Next == "" || e.Fact("key") != "argv") {
+				t.Errorf("%s: %+v says not what to do", command, e)
+			}
+		}
+	}
+	// Links do not hide what a program is, and a shell stays one.
+	for _, tt := range []struct {
+		argv, leads string
+		want        registry.Reason
+	}{
+		{"/opt/tool -c id", "/bin/busybox", registry.ReasonCommandInline},
+		{"/opt/tool evil", "/usr/lib/node_modules/npm/bin/npx", registry.ReasonCommandNotPinned},
+		{"/opt/tool -e x", "/usr/bin/node", registry.ReasonCommandInline},
+		{"/opt/tool /opt/a.js", "/usr/bin/node", ""},
+		{"/bin/sh /opt/a.sh", "/bin/busybox", ""},
+		{"/bin/sh -c id", "/bin/busybox", registry.ReasonCommandInline},
+	} {
+		k := files(func(k *registry.Command) { k.Argv = strings.Fields(tt.argv) })
+		if err := k.CheckProgram(tt.leads); reasonIn(err) != tt.want {
+			t.Errorf("%s, which is %s: %v", tt.argv, tt.leads, err)
+		}
+	}
+}
+
+// TestVariablesDoNotChangeWhatRuns (threat B8).
+func TestVariablesDoNotChangeWhatRuns(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"LD_PRELOAD", "ld_preload", "LD_LIBRARY_PATH", "LD_AUDIT", "NODE_OPTIONS", "BASH_ENV", "ENV", "PYTHONSTARTUP", "PYTHONHOME", "PERL5OPT", "RUBYOPT",
+		"JAVA_TOOL_OPTIONS", "DOTNET_STARTUP_HOOKS", "GCONV_PATH", "npm_config_registry", "OPENSSL_CONF", "BASH_FUNC_ls", "IFS",
+	} {
+		for _, holds := range []string{"plain:/opt/x", "env:X"} {
+			k := files(func(k *registry.Command) { k.Env = map[string]string{name: holds} })
+			if err := k.Check(); registry.ReasonOf(err) != registry.ReasonCommandVariable {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	for holds, want := range map[string]registry.Reason{
+		"plain:/usr/local/bin:/usr/bin": "", "plain:": registry.ReasonCommandVariable, "plain:/usr/bin:": registry.ReasonCommandVariable,
+		"plain:bin": registry.ReasonCommandVariable, "env:PATH": registry.ReasonCommandVariable, "plain:/usr/bin:/tmp": registry.ReasonCommandVariable,
+		"plain:/tmp/bin": registry.ReasonCommandVariable, "plain:/proc/self/cwd": registry.ReasonCommandVariable,
+	} {
+		for _, name := range []string{"PATH", "PYTHONPATH", "NODE_PATH"} {
+			k := files(func(k *registry.Command) { k.Env = map[string]string{name: holds} })
+			if err := k.Check(); reasonIn(err) != want {
+				t.Errorf("%s=%s: %v", name, holds, err)
+			}
+		}
+	}
+	k := files(func(k *registry.Command) {
+		k.Env = map[string]string{"HOME": "plain:/tmp", "NODE_ENV": "plain:production", "ENVIRONMENT": "plain:x", "API_KEY": "env:K"}
+	})
+	if err := k.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTheMachineIsNotMounted, nor what belongs to its services.
+func TestTheMachineIsNotMounted(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{
+		"/", "/etc", "/home", "/root", "/var", "/run", "/run/docker.sock", "/var/run/docker.sock", "/proc/1/root", "/sys", "/dev/mem", "/boot", "relative",
+		"/srv/../etc", "/srv/", "/tmp", "/srv\n",
+	} {
+		k := files(func(k *registry.Command) { k.Mounts = []string{"/srv/shared", path} })
+		if err := k.Check(); registry.ReasonOf(err) != registry.ReasonInvalidArgument {
+			t.Errorf("%s: %v", path, err)
+		}
+		if path == "/" {
+			continue
+		}
+		k = files(func(k *registry.Command) { k.Dir = path })
+		if err := k.Check(); registry.ReasonOf(err) != registry.ReasonInvalidArgument {
+			t.Errorf("in %s: %v", path, err)
+		}
+	}
+	k := files(func(k *registry.Command) {
+		k.Mounts, k.Dir = []string{"/srv/shared", "/etc/mcp/files.json"}, "/srv/work"
+	})
+	if err := k.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestArgumentsHaveNoEndsOfLines, which would be shown as something else.
+func TestArgumentsHaveNoEndsOfLines(t *testing.T) {
+	t.Parallel()
+	for _, arg := range []string{"a\nb", "a\rb", "a\x00b"} {
+		k := files(func(k *registry.Command) { k.Argv = append(k.Argv, arg) })
+		if err := k.Check(); registry.ReasonOf(err) != registry.ReasonInvalidArgument {
+			t.Errorf("%q: %v", arg, err)
+		}
+	}
+}
+
+// TestLimitsOfACommandAreChecked.
+func TestLimitsOfACommandAreChecked(t *testing.T) {
+	t.Parallel()
+	for key, limits := range map[string]registry.CommandLimits{
+		"limits.memory_mib": {Memory: 1}, "limits.tmp_mib": {Tmp: -1}, "limits.tasks": {Tasks: 1}, "limits.open_files": {OpenFiles: 3},
+		"limits.address_space_mib": {AddressSpace: 1}, "limits.cpu_time": {CPUTime: time.Millisecond}, "limits.cpus": {CPUs: -1},
+	} {
+		err := files(func(k *registry.Command) { k.Limits = limits }).Check()
+		if e, ok := registry.AsError(err); !ok || e.Fact("key") != key {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	if got := (registry.CommandLimits{Memory: 5}).Defaults(); got.Memory != 5 || got.Tasks != 256 || got.CPUs != 2 || got.AddressSpace != 0 {
+		t.Errorf("%+v", got)
+	}
+}

@@ -134,6 +134,8 @@ func advice(reason Reason) string {
 		return "Have the operator put the command back on the allow-list, or take another one"
 	case ReasonCommandChanged:
 		return "Take the command as it is now and approve its launch"
+	case ReasonProcessLimit:
+		return "Look at what the server does; if it needs that much, have the operator raise the limits of its command"
 	case ReasonSandboxUnavailable:
 		return "Have the operator install bubblewrap where the worker runs"
 	case ReasonSlow, ReasonTimeout:

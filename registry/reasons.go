@@ -59,7 +59,11 @@ const (
 	ReasonAuthKindUnsupported     Reason = "auth_kind_unsupported"
 	ReasonTransportUnsupported    Reason = "transport_unsupported"
 	ReasonSandboxUnavailable      Reason = "sandbox_unavailable"
+	ReasonProcessLimit            Reason = "process_limit"
 	ReasonUnknownCommand          Reason = "unknown_command"
+	ReasonCommandNotPinned        Reason = "command_not_pinned"
+	ReasonCommandInline           Reason = "command_inline_code"
+	ReasonCommandVariable         Reason = "command_variable"
 	ReasonCommandChanged          Reason = "command_changed"
 	ReasonLaunchPending           Reason = "launch_pending"
 	ReasonNoLaunch                Reason = "no_launch"
@@ -222,7 +226,11 @@ var reasons = map[Reason]struct {
 	ReasonAuthKindUnsupported:     {CodePrecondition, "this version cannot authorise requests in the way that the connection asks for"},
 	ReasonTransportUnsupported:    {CodePrecondition, "this installation cannot reach servers of this transport"},
 	ReasonSandboxUnavailable:      {CodePrecondition, "no sandbox can be made here, so the server's command is not started"},
+	ReasonProcessLimit:            {CodePrecondition, "the server's process used more memory, processes or threads than it may, and was ended"},
 	ReasonUnknownCommand:          {CodePrecondition, "the operator's allow-list has no such command for this tenant"},
+	ReasonCommandNotPinned:        {CodeInvalid, "a command of the configuration fetches what it runs when it is started, so nobody can approve it"},
+	ReasonCommandInline:           {CodeInvalid, "a command of the configuration runs code that is given in its arguments or over its standard input, or runs another program"},
+	ReasonCommandVariable:         {CodeInvalid, "a command of the configuration has a variable that changes which code its program runs"},
 	ReasonCommandChanged:          {CodePrecondition, "the operator changed the command since the server took it"},
 	ReasonLaunchPending:           {CodePrecondition, "the server's command is not started before a platform administrator approved exactly it"},
 	ReasonNoLaunch:                {CodePrecondition, "the server is not started by a command, so there is no launch to approve"},

@@ -86,6 +86,9 @@ func launchSheet(t *sheet, s server) {
 	}
 	t.field("Directory", k.GetWorkingDirectory())
 	t.field("Image", k.GetImage())
+	for _, mount := range k.GetMounts() {
+		t.field("  may read", mount)
+	}
 	for _, name := range slices.Sorted(maps.Keys(k.GetEnv())) {
 		source := k.GetEnv()[name]
 		if plain, ok := strings.CutPrefix(source, "plain:"); ok {

@@ -38,8 +38,9 @@ registered.
 A URL on this machine (loopback) or in public is reached at once; a network in
 between has to be allowed by --allow-network.
 
-A command is started in a sandbox (bubblewrap) that sees the machine's files,
-read-only and without /tmp, and no network but with --network. It gets no
+A command is started in a sandbox (bubblewrap) that sees of the machine's files
+its programs and libraries, where the command is, and the directory that you are
+in, all read-only, and no network but with --network. It gets no
 environment but the variables that --env names; values of those that are not
 plainly harmless are masked in what the server says. Programs that install
 others, such as npx, have to write, and need --sandbox none.`,
@@ -147,9 +148,6 @@ func (c *cli) command(args []string, f *captureFlags) (mcpclient.Command, error)
 	dir, err := os.Getwd()
 	if err != nil {
 		return mcpclient.Command{}, err
-	}
-	if sandbox == registry.SandboxBubblewrap && (dir == "/tmp" || strings.HasPrefix(dir, "/tmp/")) {
-		dir = "" // the sandbox has an empty /tmp of its own
 	}
 	command := mcpclient.Command{
 		Argv: append([]string{program}, args[1:]...), Dir: dir, Sandbox: sandbox, Network: f.network, Start: f.timeout,

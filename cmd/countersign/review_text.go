@@ -165,6 +165,7 @@ func targetLine(t *registryv1.Target) string {
 			network = "network"
 		}
 		command = some(", ", "command "+k.GetRef()+": "+strings.Join(k.GetArgv(), " "), orNothing("root ", k.GetImage()), orNothing("in ", k.GetWorkingDirectory()),
+			orNothing("reading ", strings.Join(k.GetMounts(), " ")),
 			orNothing("environment ", strings.Join(env, " ")), network, orNothing("sandbox ", k.GetSandbox()))
 	}
 	return some(", ", t.GetUrl(), orNothing("connecting to ", t.GetDialAddress()), command)

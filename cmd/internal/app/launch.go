@@ -25,7 +25,7 @@ func (a App) launcher() func(context.Context, registry.Target) (mcpclient.Comman
 		}
 		return mcpclient.Command{
 			Argv: k.Argv, Dir: k.Dir, Env: env, Mask: mask,
-			Sandbox: k.Sandbox, Image: k.Image, Network: k.Network, Start: k.Start,
+			Sandbox: k.Sandbox, Image: k.Image, Mounts: k.Mounts, Network: k.Network, Start: k.Start, Limits: k.Limits,
 		}, nil
 	}
 }

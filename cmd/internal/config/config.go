@@ -4,10 +4,12 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"time"
 
@@ -187,6 +189,11 @@ func Load(base Config, path string, flags map[string]any) (Config, error) {
 		err = c.validate()
 	}
 	if err != nil && path != "" {
+		if r, ok := errors.AsType[*commandError](err); ok {
+			if raw, read := os.ReadFile(path); read == nil && r.line(raw) > 0 {
+				return base, fmt.Errorf("configuration (file %s, line %d): %w", path, r.line(raw), err)
+			}
+		}
 		return base, fmt.Errorf("configuration (file %s): %w", path, err)
 	}
 	if err != nil {

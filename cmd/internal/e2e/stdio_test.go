@@ -54,6 +54,17 @@ func (d *dev) operator(t *testing.T, argv ...string) {
 	d.flags = []string{"--config", path}
 }
 
+// script puts a server of shell into a file, since nothing that stands in
+// arguments is run.
+func (d *dev) script(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(d.dir, "server.sh")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // running counts the processes of the machine that have a word among their
 // arguments.
 func running(t *testing.T, word string) (n int) {
@@ -77,7 +88,8 @@ func TestALifeOfACommand(t *testing.T) {
 	d := newDev(t)
 	d.interval = 2 * time.Second
 	marker := "teller-" + rand.Text() // in its arguments, to find it among all processes
-	d.operator(t, "/bin/sh", "-c", script, marker)
+	teller := d.script(t, script)
+	d.operator(t, "/bin/sh", teller, marker)
 	d.start(t, "TELLER_KEY="+canary)
 	admin, maintainer := d.terminal(first, registry.RolePlatformAdmin), d.terminal(first, registry.RoleAssetMaintainer)
 	register := []string{"server", "register", "teller", "--transport", "stdio", "--command-ref", "teller", "--auth", "workload"}
@@ -95,7 +107,7 @@ func TestALifeOfACommand(t *testing.T) {
 	if s.GetState() != registered || s.GetLaunch().GetStatus() != pb.LaunchStatus_LAUNCH_STATUS_PENDING || s.GetHealth().GetReason() != "launch_pending" {
 		t.Fatalf("registered: %v", s)
 	}
-	if argv := s.GetCommand().GetArgv(); len(argv) != 4 || argv[2] != script || s.GetCommand().GetEnv()["API_KEY"] != "env:TELLER_KEY" {
+	if argv := s.GetCommand().GetArgv(); len(argv) != 3 || argv[1] != teller || s.GetCommand().GetEnv()["API_KEY"] != "env:TELLER_KEY" {
 		t.Errorf("the command is shown as %q", argv)
 	}
 	for _, verb := range []string{"test", "discover"} {
@@ -130,7 +142,7 @@ func TestALifeOfACommand(t *testing.T) {
 
 	// The operator changes the command: at the next probe nothing of it is callable.
 	approved := s.GetTargetDigest()
-	d.operator(t, "/bin/sh", "-c", script, marker, "more")
+	d.operator(t, "/bin/sh", teller, marker, "more")
 	if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +235,7 @@ func TestAKilledWorkerLeavesNoProcess(t *testing.T) {
 	marker := "silent-" + rand.Text()
 	// It says nothing, so that it is there until the handshake's time is over, and
 	// what it starts leaves its group.
-	d.operator(t, "/bin/sh", "-c", "setsid sh -c \"sleep 1000; true # "+marker+"\" & sleep 1000; true", marker)
+	d.operator(t, "/bin/sh", d.script(t, "setsid sh -c \"sleep 1000; true # "+marker+"\" & sleep 1000; true"), marker)
 	d.start(t, "TELLER_KEY=x-y-z-1")
 	admin := d.terminal(first, registry.RolePlatformAdmin)
 	for name, ref := range map[string]string{"silent": "teller", "unboxed": "bare"} {

@@ -947,7 +947,8 @@ type Command struct {
 	Ref string `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	// The program by its absolute path, and its arguments. No shell sees them.
 	Argv []string `protobuf:"bytes,2,rep,name=argv,proto3" json:"argv,omitempty"`
-	// The directory that is its root; the machine's when empty.
+	// The directory that is its root, or the container's image by its digest; the
+	// machine's root when empty.
 	Image string `protobuf:"bytes,3,opt,name=image,proto3" json:"image,omitempty"`
 	// Its working directory; / when empty.
 	WorkingDirectory string `protobuf:"bytes,4,opt,name=working_directory,json=workingDirectory,proto3" json:"working_directory,omitempty"`
@@ -956,8 +957,10 @@ type Command struct {
 	Env map[string]string `protobuf:"bytes,5,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Whether it has the machine's network.
 	Network bool `protobuf:"varint,6,opt,name=network,proto3" json:"network,omitempty"`
-	// How it is kept from the machine: bubblewrap or none.
-	Sandbox       string `protobuf:"bytes,7,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
+	// How it is kept from the machine: bubblewrap, docker, podman or none.
+	Sandbox string `protobuf:"bytes,7,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
+	// Files and folders of the machine that it may read besides.
+	Mounts        []string `protobuf:"bytes,8,rep,name=mounts,proto3" json:"mounts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1039,6 +1042,13 @@ func (x *Command) GetSandbox() string {
 		return x.Sandbox
 	}
 	return ""
+}
+
+func (x *Command) GetMounts() []string {
+	if x != nil {
+		return x.Mounts
+	}
+	return nil
 }
 
 // The permission to start a command.
@@ -2570,7 +2580,7 @@ const file_countersign_registry_v1_types_proto_rawDesc = "" +
 	"\x06launch\x18' \x01(\v2\x1f.countersign.registry.v1.LaunchR\x06launch\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9b\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb3\x02\n" +
 	"\aCommand\x12\x10\n" +
 	"\x03ref\x18\x01 \x01(\tR\x03ref\x12\x12\n" +
 	"\x04argv\x18\x02 \x03(\tR\x04argv\x12\x14\n" +
@@ -2578,7 +2588,8 @@ const file_countersign_registry_v1_types_proto_rawDesc = "" +
 	"\x11working_directory\x18\x04 \x01(\tR\x10workingDirectory\x12;\n" +
 	"\x03env\x18\x05 \x03(\v2).countersign.registry.v1.Command.EnvEntryR\x03env\x12\x18\n" +
 	"\anetwork\x18\x06 \x01(\bR\anetwork\x12\x18\n" +
-	"\asandbox\x18\a \x01(\tR\asandbox\x1a6\n" +
+	"\asandbox\x18\a \x01(\tR\asandbox\x12\x16\n" +
+	"\x06mounts\x18\b \x03(\tR\x06mounts\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xed\x01\n" +
