@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,10 +31,17 @@ type Command struct {
 	// get it back, and its list fails.
 	Mask *secrets.Mask
 	// Sandbox is how the process is kept from the machine; bubblewrap when empty:
-	// namespaces of its own (processes, network, users, mounts), the machine's files
-	// read-only, an empty /tmp. Whatever is started ends with the process in either
-	// case, but without a sandbox it could kill what sees to that.
+	// namespaces of its own (users, mounts, processes, network, names, shared
+	// memory), no privileges, a filter of system calls, and of the machine's files,
+	// read-only, its programs and libraries and where its own program is. Whatever is
+	// started ends with the process in either case, but without a sandbox it could
+	// kill what sees to that.
 	Sandbox registry.Sandbox
+	// Mounts are more of the machine's files and folders that the sandbox has,
+	// read-only, where the machine has them.
+	Mounts []string
+	// Limits are what it may use, with all that it starts.
+	Limits registry.CommandLimits
 	// Image is the directory that is the root of the sandbox, read-only; the
 	// machine's when empty. It has the directories /dev, /proc and /tmp.
 	Image string
@@ -81,8 +89,13 @@ func (c *Command) check() *registry.Error {
 	case c.Image != "" && c.Sandbox == registry.SandboxNone:
 		return wrong("an image needs a sandbox")
 	}
+	for _, mount := range c.Mounts {
+		if !filepath.IsAbs(mount) {
+			return wrong("a mount is no absolute path")
+		}
+	}
 	size := 0
-	for _, arg := range append(append([]string{c.Dir, c.Image}, c.Argv...), c.Env...) {
+	for _, arg := range append(append([]string{c.Dir, c.Image}, c.Argv...), slices.Concat(c.Env, c.Mounts)...) {
 		if strings.ContainsRune(arg, 0) {
 			return wrong("a NUL character is in it")
 		}

@@ -251,7 +251,7 @@ func behave(behaviour, mark string) {
 				names, _ := json.Marshal(os.Environ())
 				result = fmt.Sprintf(`{"tools":[{"name":"env","env":%s}]}`, names)
 			case "sandbox":
-				result = fmt.Sprintf(`{"tools":[{"name":"sandbox","writes":%t,"connects":%t,"fds":%q}]}`, os.WriteFile("/var/tmp/"+mark, nil, 0o600) == nil, connects(os.Getenv("CANARY")), list("/proc/self/fd"))
+				result = fmt.Sprintf(`{"tools":[{"name":"sandbox","writes":%t,"connects":%t,"fds":%q}]}`, writes(mark), connects(os.Getenv("CANARY")), list("/proc/self/fd"))
 			case "large":
 				result = `{"tools":[{"name":"` + strings.Repeat("x", 9<<20) + `"}]}`
 			default:
@@ -284,4 +284,18 @@ func list(dir string) string {
 		names = append(names, e.Name()+"="+to)
 	}
 	return strings.Join(names, " ")
+}
+
+// writes says whether anything of the machine's can be written.
+func writes(name string) bool {
+	for _, dir := range []string{"/", "/usr", "/etc", "/var", "/dev"} {
+		if os.WriteFile(filepath.Join(dir, name), nil, 0o600) == nil {
+			return true
+		}
+	}
+	program, err := os.OpenFile(os.Args[0], os.O_WRONLY, 0)
+	if err == nil {
+		_ = program.Close()
+	}
+	return err == nil
 }

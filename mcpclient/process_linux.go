@@ -49,6 +49,7 @@ type process struct {
 	dead     chan struct{}      // it ended
 	byItself bool               // before we asked it to; after dead
 	state    syscall.WaitStatus // after dead
+	over     supervisor.Usage   // what was too much; after dead
 	ended    chan struct{}      // it is gone with all that it started
 
 	tail     tail
@@ -91,45 +92,52 @@ func start(ctx context.Context, command *Command, limits registry.Limits) (*proc
 
 // supervise hands the command to a supervisor.
 func supervise(command *Command, theirs []*os.File) (*supervisor.Process, *registry.Error) {
-	files := [4]*os.File{theirs[0], theirs[1], theirs[2], nil}
-	var supervised *supervisor.Process
-	var err error
+	limits := command.Limits.Defaults()
+	c := supervisor.Command{
+		Argv: command.Argv, Files: [3]*os.File(theirs), Rlimits: rlimits(limits),
+		Most: supervisor.Usage{Memory: limits.Memory, Tasks: int64(limits.Tasks)},
+	}
+	var texts [][]byte
 	if command.Sandbox == registry.SandboxNone {
-		if files[3], err = inMemory(command.Env); err != nil {
-			return nil, registry.Errorf(registry.ReasonInternal, "no memory for the environment of the server's process: %w", err)
-		}
-		supervised, err = supervisor.StartIn(command.dir(), command.Argv, files)
+		c.Dir, texts = command.dir(), [][]byte{ended(command.Env)}
 	} else {
-		argv, options, fault := bubblewrap(command)
-		if fault != nil {
+		var fault *registry.Error
+		if c.Argv, texts, fault = bubblewrap(command); fault != nil {
 			return nil, fault
 		}
-		if files[3], err = inMemory(options); err != nil {
-			return nil, registry.Errorf(registry.ReasonInternal, "no memory for the options of the sandbox: %w", err)
-		}
-		supervised, err = supervisor.Start(argv, files)
+		c.Most.Tasks += sandboxTasks
 	}
-	_ = files[3].Close()
+	defer func() { closeAll(c.More) }()
+	for _, text := range texts {
+		file, err := inMemory(text)
+		if err != nil {
+			return nil, registry.Errorf(registry.ReasonInternal, "no memory for what the server's process is started with: %w", err)
+		}
+		c.More = append(c.More, file)
+	}
+	if command.Sandbox == registry.SandboxNone {
+		defer closeAll(c.More)
+		c.Env, c.More = c.More[0], nil
+	}
+	supervised, err := supervisor.Start(c)
 	if err != nil {
 		return nil, notStarted(command, err)
 	}
 	return supervised, nil
 }
 
-// inMemory makes a file in memory of texts that are each ended by NUL. Arguments
-// could be read by everybody on the machine.
-func inMemory(texts []string) (*os.File, error) {
+// sandboxTasks are those of bubblewrap itself.
+const sandboxTasks = 2
+
+// inMemory makes a file in memory. Arguments could be read by everybody on the
+// machine.
+func inMemory(text []byte) (*os.File, error) {
 	fd, err := unix.MemfdCreate("options", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, err
 	}
 	file := os.NewFile(uintptr(fd), "options")
-	var b bytes.Buffer
-	for _, text := range texts {
-		b.WriteString(text)
-		b.WriteByte(0)
-	}
-	if _, err = file.Write(b.Bytes()); err == nil {
+	if _, err = file.Write(text); err == nil {
 		_, err = file.Seek(0, io.SeekStart)
 	}
 	if err != nil {
@@ -142,8 +150,8 @@ func inMemory(texts []string) (*os.File, error) {
 // watch waits for the end of the process, and for that of all which it started.
 func (p *process) watch() {
 	defer close(p.ended)
-	state, known := p.supervised.Status()
-	p.state, p.byItself = state, !p.stopping.Load()
+	end, known := p.supervised.End()
+	p.state, p.over, p.byItself = end.Status, end.Over, !p.stopping.Load()
 	if known {
 		close(p.dead)
 		p.supervised.Wait()
@@ -367,6 +375,9 @@ func (p *process) died(fault *registry.Error, stderr string) *registry.Error {
 		how = "was ended by " + name
 		facts = append(facts, registry.Detail{Key: "signal", Value: name})
 	}
+	if p.over != (supervisor.Usage{}) {
+		return p.overLimit(fault)
+	}
 	if failed, why := p.sandboxFailed(stderr); failed {
 		return registry.Errorf(registry.ReasonSandboxUnavailable, "the sandbox cannot be made: %s", outbound.Excerpt(why, excerptBytes)).
 			WithNext("let this process make user namespaces, or configure the command to run without a sandbox")
@@ -379,6 +390,21 @@ func (p *process) died(fault *registry.Error, stderr string) *registry.Error {
 	}
 	fault.Facts = append(fault.Facts, facts...)
 	return fault
+}
+
+// overLimit words the end of a process that used too much.
+func (p *process) overLimit(fault *registry.Error) *registry.Error {
+	limits := p.command.Limits.Defaults()
+	what, key, limit, used := "processes and threads", "limits.tasks", strconv.Itoa(limits.Tasks), strconv.FormatInt(p.over.Tasks, 10)
+	if p.over.Memory > 0 {
+		what, key = "MiB of memory", "limits.memory_mib"
+		limit, used = strconv.FormatInt(limits.Memory>>20, 10), strconv.FormatInt(p.over.Memory>>20, 10)
+	}
+	known := fault.Facts
+	fault = registry.Errorf(registry.ReasonProcessLimit, "the server's process was ended: with all that it started it used more than %s %s", limit, what).
+		WithNext("if the server needs it, have the operator raise %s of its command", key)
+	fault.Facts = known
+	return fault.With("limit", key).With("limit_value", limit).With("used", used)
 }
 
 // tail keeps the last bytes that were written to it, and as many more as a secret

@@ -1,20 +1,37 @@
 package mcpclient
 
 import (
-	"cmp"
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"countersign/outbound"
 	"countersign/registry"
 )
 
-// bubblewrap wraps a command. Options, with the environment, go through a file.
-func bubblewrap(command *Command) (argv, options []string, fault *registry.Error) {
+// Who the process is in its sandbox: nobody that the machine knows.
+const (
+	sandboxUser = "1000"
+	passwd      = "sandbox:x:1000:1000::/tmp:/usr/sbin/nologin\n"
+	group       = "sandbox:x:1000:\n"
+)
+
+// The descriptors of bubblewrap after the three of the command.
+const (
+	fdOptions = iota + 3
+	fdFilter
+	fdPasswd
+	fdGroup
+)
+
+// bubblewrap wraps a command. What it is told, with the environment, goes through
+// files in memory: its descriptors from 3 on.
+func bubblewrap(command *Command) (argv []string, texts [][]byte, fault *registry.Error) {
 	path, err := exec.LookPath("bwrap")
 	if err != nil {
 		return nil, nil, registry.Errorf(registry.ReasonSandboxUnavailable, "bubblewrap, which makes the sandbox, is not installed here").
@@ -23,20 +40,63 @@ func bubblewrap(command *Command) (argv, options []string, fault *registry.Error
 	if fault := checkImage(command.Image); fault != nil {
 		return nil, nil, fault
 	}
-	options = []string{
-		"--unshare-all", "--die-with-parent", "--new-session",
-		"--ro-bind", cmp.Or(command.Image, "/"), "/", "--tmpfs", "/tmp", "--proc", "/proc", "--dev", "/dev",
-		"--chdir", command.dir(),
+	program, err := filter()
+	if err != nil {
+		return nil, nil, registry.Errorf(registry.ReasonSandboxUnavailable, "there is no filter of system calls for this machine: %w", err).
+			WithNext("run the worker on amd64 or arm64, or configure the command to run without a sandbox")
 	}
-	if command.Network {
-		options = append(options, "--share-net")
+	shown, fault := command.shown()
+	if fault != nil {
+		return nil, nil, fault
 	}
-	options = append(options, "--clearenv")
+	limits := command.Limits.Defaults()
+	tmpfs := func(dir string, size int64) []string {
+		return []string{"--size", strconv.FormatInt(size, 10), "--tmpfs", dir}
+	}
+	options := []string{
+		"--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
+		"--uid", sandboxUser, "--gid", sandboxUser, "--hostname", "sandbox", "--cap-drop", "ALL",
+		"--die-with-parent", "--new-session", "--seccomp", strconv.Itoa(fdFilter),
+	}
+	if !command.Network {
+		options = append(options, "--unshare-net")
+	}
+	if command.Image != "" {
+		options = append(options, "--ro-bind", command.Image, "/")
+	} else {
+		options = append(options, systemRoot(command.Network)...)
+		options = append(options,
+			"--perms", "0444", "--ro-bind-data", strconv.Itoa(fdPasswd), "/etc/passwd",
+			"--perms", "0444", "--ro-bind-data", strconv.Itoa(fdGroup), "/etc/group")
+		options = append(options, tmpfs("/var/tmp", limits.Tmp)...)
+	}
+	options = append(options, tmpfs("/tmp", limits.Tmp)...)
+	for _, path := range shown {
+		options = append(options, "--ro-bind", path, path)
+	}
+	options = append(options, "--proc", "/proc", "--dev", "/dev")
+	options = append(options, tmpfs("/dev/shm", limits.Tmp)...)
+	options = append(options, "--remount-ro", "/dev")
+	if command.Image == "" {
+		options = append(options, "--remount-ro", "/") // it is a tmpfs, in which bubblewrap made the folders
+	}
+	options = append(options, "--chdir", command.dir(), "--clearenv")
 	for _, pair := range command.Env {
 		name, value, _ := strings.Cut(pair, "=")
 		options = append(options, "--setenv", name, value)
 	}
-	return append([]string{path, "--args", "3", "--"}, command.Argv...), options, nil
+	argv = append([]string{path, "--args", strconv.Itoa(fdOptions), "--"}, command.Argv...)
+	return argv, [][]byte{ended(options), program, []byte(passwd), []byte(group)}, nil
+}
+
+// ended ends each text by NUL.
+func ended(texts []string) []byte {
+	var b bytes.Buffer
+	for _, text := range texts {
+		b.WriteString(text)
+		b.WriteByte(0)
+	}
+	return b.Bytes()
 }
 
 // checkImage says what is wrong with the root of a sandbox. It must have the

@@ -20,22 +20,44 @@ type Process struct {
 	child   *os.Process
 }
 
-// Start starts a program that needs no environment and no directory, as
-// bubblewrap does. argv begins with its absolute path; everybody on the machine
-// can read it. The process gets the files as its standard input, output and error
-// and its descriptor 3, an environment without variables, "/" as its directory,
-// and a process group of its own.
-func Start(argv []string, files [4]*os.File) (*Process, error) {
-	return start(argv, files)
+// Command is what is supervised.
+type Command struct {
+	// Argv is the program, by its absolute path, and its arguments. Everybody on
+	// the machine can read them.
+	Argv []string
+	// Dir is its directory; "/" when empty.
+	Dir string
+	// Files are its standard input, output and error.
+	Files [3]*os.File
+	// Env holds its environment: NAME=value, each ended by NUL. It does not get the
+	// file. Without one it has no variables.
+	Env *os.File
+	// More are its descriptors 3 and following.
+	More []*os.File
+	// Rlimits are set before the program runs.
+	Rlimits []Rlimit
+	// Group is cgroup.procs of the cgroup that the program is put in, opened for
+	// writing; nil when there is none.
+	Group *os.File
+	// Most is what all processes together may use.
+	Most Usage
 }
 
-// StartIn starts a program in a directory. Its environment is what the last of the
-// files holds: NAME=value, each ended by NUL. The program does not get that file.
-func StartIn(dir string, argv []string, files [4]*os.File) (*Process, error) {
-	return start(append([]string{self, nameLauncher, dir}, argv...), files)
+// Rlimit is a limit of the kernel for each process, hard and soft.
+type Rlimit struct {
+	Resource int
+	Max      uint64
 }
 
-func start(argv []string, files [4]*os.File) (*Process, error) {
+// Usage is what the processes below a supervisor use together. As a limit, 0 is
+// none.
+type Usage struct {
+	Memory int64 // bytes that are theirs alone or shared in memory, in memory or swapped out
+	Tasks  int64 // processes and threads
+}
+
+// Start starts a command. The process has a process group of its own.
+func Start(c Command) (*Process, error) {
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -53,9 +75,15 @@ func start(argv []string, files [4]*os.File) (*Process, error) {
 		return nil, err
 	}
 	defer func() { _ = begins.Close() }()
-	child, err := os.StartProcess(self, append([]string{nameSupervisor}, argv...), &os.ProcAttr{
+	more := append([]*os.File{}, c.More...)
+	for _, file := range []*os.File{c.Env, c.Group} {
+		if file != nil {
+			more = append(more, file)
+		}
+	}
+	child, err := os.StartProcess(self, append([]string{nameSupervisor, c.orders().String()}, c.Argv...), &os.ProcAttr{
 		Dir: "/", Env: []string{"GOMAXPROCS=1"},
-		Files: []*os.File{files[0], files[1], files[2], theirs, files[3], begins},
+		Files: append([]*os.File{c.Files[0], c.Files[1], c.Files[2], theirs, begins}, more...),
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
@@ -63,6 +91,14 @@ func start(argv []string, files [4]*os.File) (*Process, error) {
 		return nil, err
 	}
 	return &Process{control: control, begun: begun, child: child}, nil
+}
+
+func (c Command) orders() orders {
+	dir := c.Dir
+	if dir == "" {
+		dir = "/"
+	}
+	return orders{more: len(c.More), env: c.Env != nil, group: c.Group != nil, most: c.Most, rlimits: c.Rlimits, dir: dir}
 }
 
 // Begun waits until the program runs. The error is what keeps it from running (a
@@ -92,15 +128,31 @@ func (p *Process) Kill() { p.ask(askKill) }
 // Whoever cannot be asked has ended.
 func (p *Process) ask(request byte) { _, _ = p.control.Write([]byte{request}) }
 
-// Status waits for the end of the command, be it that others still live, and says
-// how it ended. It is false when nobody knows: the supervisor was killed, or the
-// lifeline closed.
-func (p *Process) Status() (syscall.WaitStatus, bool) {
-	status, err := number(p.control)
-	return syscall.WaitStatus(status), err == nil
+// End is how a command ended.
+type End struct {
+	Status syscall.WaitStatus
+	// Over has what was too much, when it was ended for that.
+	Over Usage
 }
 
-// Wait waits, after Status, until the supervisor is gone, and with it the command
+// End waits for the end of the command, be it that others still live, and says
+// how it ended. It is false when nobody knows: the supervisor was killed, or the
+// lifeline closed.
+func (p *Process) End() (End, bool) {
+	var b [20]byte
+	if _, err := io.ReadFull(p.control, b[:]); err != nil {
+		return End{}, false
+	}
+	return End{
+		Status: syscall.WaitStatus(binary.NativeEndian.Uint32(b[:])),
+		Over: Usage{
+			Memory: int64(binary.NativeEndian.Uint64(b[4:])),
+			Tasks:  int64(binary.NativeEndian.Uint64(b[12:])),
+		},
+	}, true
+}
+
+// Wait waits, after End, until the supervisor is gone, and with it the command
 // and all its descendants. It gives the supervisor's own status.
 func (p *Process) Wait() syscall.WaitStatus {
 	_, _ = io.Copy(io.Discard, p.control)

@@ -3,7 +3,6 @@ package supervisor
 import (
 	"encoding/binary"
 	"errors"
-	"io"
 	"math"
 	"os"
 	"os/signal"
@@ -15,15 +14,15 @@ import (
 
 // The names by which this program knows what it was started for.
 const (
-	nameSupervisor = "countersign-supervisor" // PROGRAM ARGV...
-	nameLauncher   = "countersign-launcher"   // DIRECTORY PROGRAM ARGUMENTS...
+	nameSupervisor = "countersign-supervisor" // ORDERS PROGRAM ARGUMENTS...
+	nameLauncher   = "countersign-launcher"   // likewise
 )
 
 // The descriptors of the supervisor after the three of the command.
 const (
 	fdControl = 3
-	fdData    = 4 // the command's descriptor 3
-	fdBegins  = 5 // what goes wrong before the program runs is written here
+	fdBegins  = 4 // what goes wrong before the program runs is written here
+	fdMore    = 5 // the command's descriptors 3 and following, its environment, its cgroup
 )
 
 // What is asked over the lifeline. Its end asks for the same as askKill.
@@ -65,15 +64,22 @@ func supervise(args []string) {
 	// All signals only wake. None is ignored, which the command would inherit.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals)
-	s := supervisor{pid: begin(args)}
+	o, command := begin(args)
+	s := supervisor{pid: command, most: o.most}
 	requests := make(chan byte)
 	go listen(requests)
 	var again <-chan time.Time
 	pause := time.Millisecond
+	look := s.looks()
 	for {
 		select {
 		case <-signals:
 		case <-again:
+		case <-look:
+			look = nil
+			if !s.ending {
+				look = s.look()
+			}
 		case request := <-requests:
 			if request == askTerminate {
 				s.signal(syscall.SIGTERM)
@@ -95,21 +101,24 @@ func supervise(args []string) {
 }
 
 // begin starts the command, and keeps nothing of what is the command's.
-func begin(args []string) int {
+func begin(args []string) (orders, int) {
 	if len(args) < 2 {
 		fail(fdBegins, syscall.EINVAL)
 	}
-	path, argv := args[0], args
-	files := []uintptr{0, 1, 2, fdData}
-	if args[0] == self { // the launcher
-		argv, files = args[1:], append(files, fdBegins)
+	o, err := parseOrders(args[0])
+	if err != nil {
+		fail(fdBegins, err)
 	}
 	null, err := syscall.Open(os.DevNull, syscall.O_RDWR|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		fail(fdBegins, err)
 	}
-	pid, err := syscall.ForkExec(path, argv, &syscall.ProcAttr{ //nolint:gosec // starting what it is told to is what it is for
-		Env: []string{}, Files: files, // nil would be our environment
+	files := []uintptr{0, 1, 2}
+	for fd := range o.files() {
+		files = append(files, uintptr(fdMore+fd))
+	}
+	pid, err := syscall.ForkExec(self, append([]string{nameLauncher}, args...), &syscall.ProcAttr{ //nolint:gosec // starting what it is told to is what it is for
+		Env: []string{}, Files: append(files, fdBegins), // nil would be our environment
 		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	})
 	if err != nil {
@@ -118,10 +127,11 @@ func begin(args []string) int {
 	for fd := range 3 {
 		_ = syscall.Dup3(null, fd, 0)
 	}
-	for _, fd := range []int{null, fdData, fdBegins} {
-		_ = syscall.Close(fd)
+	for fd := range o.files() {
+		_ = syscall.Close(fdMore + fd)
 	}
-	return pid
+	_, _ = syscall.Close(null), syscall.Close(fdBegins)
+	return o, pid
 }
 
 // listen hands on what is asked. An end of the lifeline is the last request.
@@ -143,6 +153,8 @@ func listen(requests chan<- byte) {
 type supervisor struct {
 	pid    int // also of its group; 0 when it is reaped
 	ending bool
+	most   Usage
+	over   Usage // what was too much
 }
 
 // signal signals the group of the command, while its number cannot be another's.
@@ -166,7 +178,10 @@ func (s *supervisor) reap() bool {
 			return false
 		case pid == s.pid:
 			s.pid, s.ending = 0, true
-			tell(fdControl, uint32(status))
+			b := binary.NativeEndian.AppendUint32(nil, uint32(status))
+			b = binary.NativeEndian.AppendUint64(b, uint64(s.over.Memory))
+			b = binary.NativeEndian.AppendUint64(b, uint64(s.over.Tasks))
+			_, _ = syscall.Write(fdControl, b)
 		}
 	}
 }
@@ -200,26 +215,6 @@ func parent(stat string) string {
 		return ""
 	}
 	return fields[1]
-}
-
-// launch becomes a program in a directory, with the environment that descriptor 3
-// holds. It exists so that the supervisor never has that environment.
-func launch(args []string) {
-	const fdEnv, fdBegins = 3, 4
-	syscall.CloseOnExec(fdEnv)
-	syscall.CloseOnExec(fdBegins)
-	if len(args) < 2 {
-		fail(fdBegins, syscall.EINVAL)
-	}
-	raw, err := io.ReadAll(os.NewFile(fdEnv, "environment"))
-	if err != nil {
-		fail(fdBegins, syscall.EIO)
-	}
-	env := strings.Split(string(raw), "\x00")
-	if err := syscall.Chdir(args[0]); err != nil {
-		fail(fdBegins, err)
-	}
-	fail(fdBegins, syscall.Exec(args[1], args[1:], env[:len(env)-1])) //nolint:gosec // likewise
 }
 
 // fail says what keeps the program from running, and ends.

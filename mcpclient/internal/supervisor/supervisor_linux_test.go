@@ -28,6 +28,11 @@ type run struct {
 
 func under(t *testing.T, dir, env string, argv ...string) (run, error) {
 	t.Helper()
+	return within(t, nil, Usage{}, dir, env, argv...)
+}
+
+func within(t *testing.T, limits []Rlimit, most Usage, dir, env string, argv ...string) (run, error) {
+	t.Helper()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +52,7 @@ func under(t *testing.T, dir, env string, argv ...string) (run, error) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	p, err := StartIn(dir, argv, [4]*os.File{null, w, w, file})
+	p, err := Start(Command{Argv: argv, Dir: dir, Files: [3]*os.File{null, w, w}, Env: file, Rlimits: limits, Most: most})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +78,8 @@ func TestTheEndOfACommandIsReportedAsItIs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		status, known := r.Status()
+		end, known := r.End()
+		status := end.Status
 		got := "exit " + strconv.Itoa(status.ExitStatus())
 		if status.Signaled() {
 			got = status.Signal().String()
@@ -105,7 +111,7 @@ func TestWhatKeepsACommandFromRunningIsReported(t *testing.T) {
 		if !errors.Is(err, tt.want) {
 			t.Errorf("%s in %s: %v", tt.program, tt.dir, err)
 		}
-		r.Status()
+		r.End()
 		r.Wait()
 	}
 }
@@ -134,7 +140,7 @@ func TestACommandGetsWhatIsItsOwnAndNothingElse(t *testing.T) {
 	if diff := cmp.Diff([]string{"/etc", "A=1 2", "B=", "PWD=/etc", "0 1 2 3", "countersign-sup"}, lines[:len(lines)-2]); diff != "" {
 		t.Error(diff)
 	}
-	r.Status()
+	r.End()
 	r.Wait()
 }
 
@@ -185,7 +191,7 @@ func TestTheEnvironmentIsNotInTheSupervisor(t *testing.T) {
 		t.Errorf("only %d bytes can be looked at", looked)
 	}
 	r.Kill()
-	r.Status()
+	r.End()
 	r.Wait()
 }
 
@@ -259,6 +265,81 @@ func TestItsInitIsAmongTheFirst(t *testing.T) {
 			if path, err := strconv.Unquote(i.Path.Value); err != nil || !strings.Contains(few, path+" ") {
 				t.Errorf("%s imports %s", name, path)
 			}
+		}
+	}
+}
+
+// TestLimitsHoldForACommand that its program cannot raise again.
+func TestLimitsHoldForACommand(t *testing.T) {
+	t.Parallel()
+	limits := []Rlimit{{syscall.RLIMIT_NOFILE, 64}, {syscall.RLIMIT_CORE, 0}, {syscall.RLIMIT_CPU, 7}, {syscall.RLIMIT_FSIZE, 1 << 20}}
+	r, err := within(t, limits, Usage{}, "/", "", "/bin/sh", "-c", "ulimit -Hn; ulimit -Sn; ulimit -Hc; ulimit -Ht; ulimit -Hf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := io.ReadAll(r.output)
+	if err != nil || string(out) != "64\n64\n0\n7\n2048\n" { // blocks of 512 bytes
+		t.Errorf("%q %v", out, err)
+	}
+	r.End()
+	r.Wait()
+}
+
+// TestWhoUsesTooMuchIsEnded with all others, and that is why.
+func TestWhoUsesTooMuchIsEnded(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		most   Usage
+		script string
+	}{
+		"tasks":                     {Usage{Tasks: 30}, `trap "" TERM; i=0; while [ $i -lt 40 ]; do setsid sleep 1000 & i=$((i+1)); done; exec sleep 1000`},
+		"memory":                    {Usage{Memory: 64 << 20}, `a=x; while :; do a=$a$a; done`},
+		"memory, of another in all": {Usage{Memory: 64 << 20}, `setsid sh -c 'a=x; while [ ${#a} -lt 40000000 ]; do a=$a$a; done; sleep 1000' & setsid sh -c 'a=x; while [ ${#a} -lt 40000000 ]; do a=$a$a; done; sleep 1000' & exec sleep 1000`},
+	} {
+		r, err := within(t, nil, tt.most, "/", "", "/bin/sh", "-c", tt.script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end, known := r.End()
+		if !known || !end.Status.Signaled() || (end.Over.Memory > tt.most.Memory) != (tt.most.Memory > 0) || (end.Over.Tasks > tt.most.Tasks) != (tt.most.Tasks > 0) {
+			t.Errorf("%s: %+v %t", name, end, known)
+		}
+		r.Wait()
+		if _, err := io.ReadAll(r.output); err != nil { // it ends: nobody holds it
+			t.Error(err)
+		}
+	}
+}
+
+func TestWhatAProcessUsesIsRead(t *testing.T) {
+	t.Parallel()
+	own := usage("self")
+	if own.Memory < 1<<20 || own.Tasks < 2 {
+		t.Errorf("%+v", own)
+	}
+	got := parseUsage("Name:\tRssAnon: 7\nRssAnon:\t 1024 kB\nRssFile:\t 5 kB\nRssShmem:\t   3 kB\nVmSwap:\t 1 kB\nThreads:\t12\n")
+	if got != (Usage{Memory: 1028 << 10, Tasks: 12}) {
+		t.Errorf("%+v", got)
+	}
+	if got := usage("nobody"); got != (Usage{}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestOrdersAreReadAsWritten.
+func TestOrdersAreReadAsWritten(t *testing.T) {
+	t.Parallel()
+	want := orders{more: 2, env: true, group: true, most: Usage{Memory: 1 << 40, Tasks: 9}, rlimits: []Rlimit{{7, 1 << 63}, {4, 0}}, dir: "/a:b,c=d"}
+	got, err := parseOrders(want.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.String() != want.String() || got.files() != 4 || got.dir != want.dir || len(got.rlimits) != 2 {
+		t.Errorf("%+v", got)
+	}
+	for _, bad := range []string{"", "1:2:3", "x:0:0:0:0::/", "1:0:0:0:0:a=b:/", "1:0:0:0:0:1=b:/"} {
+		if _, err := parseOrders(bad); err == nil {
+			t.Errorf("%q is taken", bad)
 		}
 	}
 }

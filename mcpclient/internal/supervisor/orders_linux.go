@@ -1,0 +1,128 @@
+package supervisor
+
+import (
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// orders are what a supervisor and its launcher are told in their arguments.
+type orders struct {
+	more       int // descriptors of the command beyond the first three
+	env, group bool
+	most       Usage
+	rlimits    []Rlimit
+	dir        string // last, since it may hold anything
+}
+
+// files counts the descriptors that follow the control and the beginning.
+func (o orders) files() int {
+	n := o.more
+	for _, has := range []bool{o.env, o.group} {
+		if has {
+			n++
+		}
+	}
+	return n
+}
+
+func (o orders) String() string {
+	fields := []string{strconv.Itoa(o.more), flag(o.env), flag(o.group), strconv.FormatInt(o.most.Memory, 10), strconv.FormatInt(o.most.Tasks, 10)}
+	var limits []string
+	for _, l := range o.rlimits {
+		limits = append(limits, strconv.Itoa(l.Resource)+"="+strconv.FormatUint(l.Max, 10))
+	}
+	return strings.Join(append(fields, strings.Join(limits, ","), o.dir), ":")
+}
+
+func flag(is bool) string {
+	if is {
+		return "1"
+	}
+	return "0"
+}
+
+func parseOrders(text string) (orders, error) {
+	fields := strings.SplitN(text, ":", 7)
+	if len(fields) != 7 {
+		return orders{}, syscall.EINVAL
+	}
+	var numbers [5]int64
+	for i := range numbers {
+		n, err := strconv.ParseInt(fields[i], 10, 64)
+		if err != nil {
+			return orders{}, syscall.EINVAL
+		}
+		numbers[i] = n
+	}
+	o := orders{
+		more: int(numbers[0]), env: numbers[1] == 1, group: numbers[2] == 1,
+		most: Usage{Memory: numbers[3], Tasks: numbers[4]}, dir: fields[6],
+	}
+	for pair := range strings.SplitSeq(fields[5], ",") {
+		if pair == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(pair, "=")
+		resource, err := strconv.Atoi(name)
+		if err != nil {
+			return orders{}, syscall.EINVAL
+		}
+		most, err := strconv.ParseUint(value, 10, 64)
+		if err != nil {
+			return orders{}, syscall.EINVAL
+		}
+		o.rlimits = append(o.rlimits, Rlimit{resource, most})
+	}
+	return o, nil
+}
+
+// launch becomes a program in its directory, its cgroup and its limits, with its
+// environment. It exists so that the supervisor has nothing of those.
+func launch(args []string) {
+	const first = 3
+	o := orders{}
+	var err error
+	if len(args) >= 2 {
+		o, err = parseOrders(args[0])
+	}
+	begins := first + o.files()
+	if len(args) < 2 || err != nil {
+		syscall.Exit(127) // the supervisor parsed the same
+	}
+	for fd := first + o.more; fd <= begins; fd++ {
+		syscall.CloseOnExec(fd)
+	}
+	env := []string{}
+	if o.env {
+		raw, err := io.ReadAll(os.NewFile(uintptr(first+o.more), "environment"))
+		if err != nil {
+			fail(begins, syscall.EIO)
+		}
+		if env = strings.Split(string(raw), "\x00"); len(env) > 0 {
+			env = env[:len(env)-1]
+		}
+	}
+	if o.group {
+		if _, err := syscall.Write(begins-1, []byte("0")); err != nil { // 0 is who writes
+			fail(begins, err)
+		}
+	}
+	if err := syscall.Chdir(o.dir); err != nil {
+		fail(begins, err)
+	}
+	for _, l := range o.rlimits {
+		// No more than there is: only the privileged may raise a limit.
+		var now syscall.Rlimit
+		if err := syscall.Getrlimit(l.Resource, &now); err != nil {
+			fail(begins, err)
+		}
+		most := min(l.Max, now.Max)
+		if err := syscall.Setrlimit(l.Resource, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
+			fail(begins, err)
+		}
+	}
+	fail(begins, syscall.Exec(args[1], args[1:], env)) //nolint:gosec // starting what it is told to is what it is for
+}
