@@ -18,7 +18,7 @@ func TestAServerIsMetTwiceAndToldOfInOneLine(t *testing.T) {
 	demo := httptest.NewServer(mcptest.NewDemo())
 	t.Cleanup(demo.Close)
 	var out strings.Builder
-	if err := run(t.Context(), "initialize", []string{"-x", demo.URL + "/mcp"}, &out); err != nil {
+	if err := run(t.Context(), scenario{name: "initialize"}, []string{"-x", demo.URL + "/mcp"}, &out); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := out.String(), "2026-07-28: 3 tools, 0 resources, 0 templates, 0 prompts\n"; got != want {
@@ -32,7 +32,7 @@ func TestWhatGoesWrongIsAnError(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	for _, args := range [][]string{nil, {gone.URL}} {
-		if err := run(t.Context(), "initialize", args, t.Output()); err == nil {
+		if err := run(t.Context(), scenario{name: "initialize"}, args, t.Output()); err == nil {
 			t.Errorf("with %q it ends well", args)
 		}
 	}
