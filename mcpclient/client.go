@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,9 @@ type Client struct {
 	// Limits is asked once at the start of every call, so changed limits count
 	// from the next call on.
 	Limits func() registry.Limits
+	// AskBare has discoveries over HTTP ask servers that claim an authentication
+	// without any first (R22). One that answers has the quirk auth_not_enforced.
+	AskBare bool
 	// Name and Version are what servers are told about us; "countersign" and
 	// "0" when empty.
 	Name, Version string
@@ -82,7 +86,8 @@ type ProbeResult struct {
 //
 // It takes at most Limits.Connect for the handshake, Limits.Lists for all lists
 // together and 5 s for the goodbye, and before them, with credentials, at most
-// 10 s (or Limits.Connect) for these. A surface comes whole or not at all. When the
+// 10 s (or Limits.Connect) for these, and at most Limits.Connect for asking
+// without any ([Client.AskBare]). A surface comes whole or not at all. When the
 // server wants credentials, at most 5 s more go into what it says about them.
 func (c *Client) Discover(ctx context.Context, target registry.Target, era string, progress func(step string)) (registry.Surface, Report, error) {
 	v, err := c.visit(ctx, target, progress)
@@ -90,9 +95,14 @@ func (c *Client) Discover(ctx context.Context, target registry.Target, era strin
 		return registry.Surface{}, Report{}, err
 	}
 	defer v.leave()
+	open := c.AskBare && claims(target) && (v.badge == nil || v.answersBare(ctx, era))
 	surface, err := v.meet(ctx, era, true)
-	if err != nil {
+	switch {
+	case err != nil:
 		surface = registry.Surface{}
+	case open:
+		surface.Quirks = append(surface.Quirks, registry.QuirkAuthNotEnforced)
+		slices.Sort(surface.Quirks)
 	}
 	if e, known := registry.AsError(err); known && e.Reason == registry.ReasonAuthRequired && v.http != nil {
 		v.describe(ctx, e)

@@ -17,7 +17,8 @@ type Report struct {
 	Steps           []Step
 }
 
-// Step is one step: "authorize" (the making of credentials), "connect" (name
+// Step is one step: "without credentials" (asking a server that claims an
+// authentication without any), "authorize" (the making of credentials), "connect" (name
 // look-up, connection and TLS), "start" (of a process), "sse" (the event stream of HTTP+SSE), "server/discover" or
 // "initialize", or one page of a list by its method. A first handshake of the
 // wrong era is a failed step of a good report.

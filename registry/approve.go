@@ -32,6 +32,10 @@ func (r *Record) approve(g Ruling, op Operation, now time.Time) error {
 	if a.Empty && len(a.Tools)+len(a.Resources)+len(a.Prompts) > 0 {
 		return Errorf(ReasonInvalidArgument, "the approval is marked empty and names something").WithField("empty", "contradicts the lines")
 	}
+	if s.Authentication != AuthNoneException && snap.Open() {
+		return Errorf(ReasonAuthNotEnforced, "server %s is registered with %s, but answered without any authentication", s.Name, s.Authentication).
+			WithNext("let the server refuse requests without credentials and discover it again; if it must stay open, register it with none_exception")
+	}
 	exception, err := r.except(a, op, now)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package registry
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"sync"
 	"time"
 )
@@ -41,7 +42,11 @@ func (m *Memo) Snapshot(surface Surface, limits Limits, now time.Time, held stri
 	for _, kind := range surface.Kinds {
 		lists = append(lists, []byte(kind))
 	}
-	key := keyOf(limits, "surface", lists, surface.Prompts, surface.Resources, surface.Templates, surface.Tools)
+	purpose := "surface"
+	if slices.Contains(surface.Quirks, QuirkAuthNotEnforced) {
+		purpose = "surface of an open server" // it has another digest
+	}
+	key := keyOf(limits, purpose, lists, surface.Prompts, surface.Resources, surface.Templates, surface.Tools)
 	if digest, ok := m.get(key); ok && digest == held {
 		snap = surface.Header(now)
 		snap.Digest = digest

@@ -13,7 +13,7 @@ import (
 // sorted by kind and name, so that order and paging do not count (R46, R48). Its
 // digest is the capability digest: it covers every item's name, verdict,
 // contract, text, behaviour and unknown fields, the kinds and the text digest of
-// the instructions. An element whose name cannot be read refuses the whole list.
+// the instructions; and that the server is open, when it is. An element whose name cannot be read refuses the whole list.
 func NewSnapshot(surface Surface, limits Limits, now time.Time) (Snapshot, error) {
 	s := surface.Header(now)
 	unknown := map[string]string{}
@@ -32,7 +32,11 @@ func NewSnapshot(surface Surface, limits Limits, now time.Time) (Snapshot, error
 		}
 		b = appendString(b, strings.ToValidUTF8(kind, "\uFFFD"))
 	}
-	b = append(appendIdentities(append(b, `],"items":`...), s.Items, unknown), '}')
+	b = append(b, `],`...)
+	if s.Open() {
+		b = append(b, `"open":true,`...)
+	}
+	b = append(appendIdentities(append(b, `"items":`...), s.Items, unknown), '}')
 	s.Digest = digestBytes(b)
 	return s, nil
 }

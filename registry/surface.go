@@ -21,6 +21,11 @@ type Surface struct {
 	Prompts         [][]byte `json:"-"`
 }
 
+// QuirkAuthNotEnforced is the quirk of a server that is registered with an
+// authentication and answered without any (R22). Unlike the others it is covered by
+// the snapshot's digest, and nothing of such a snapshot can be approved.
+const QuirkAuthNotEnforced = string(ReasonAuthNotEnforced)
+
 // ItemKind is the kind of one thing that a server offers.
 type ItemKind string
 
@@ -79,6 +84,10 @@ type Snapshot struct {
 	Items           []Item    `json:"items"` // sorted by kind and name
 	CreatedAt       time.Time `json:"createdAt"`
 }
+
+// Open says whether the server answered without the authentication that it is
+// registered with.
+func (s *Snapshot) Open() bool { return slices.Contains(s.Quirks, QuirkAuthNotEnforced) }
 
 // Of gives the items of a kind.
 func (s *Snapshot) Of(kind ItemKind) []Item {

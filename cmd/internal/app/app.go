@@ -164,7 +164,7 @@ func (a App) work(ctx context.Context, settings *settings) (sdk.Worker, error) {
 		DB: a.DB,
 		MCP: &mcpclient.Client{
 			Guard: outbound.NewGuard(outbound.Options{AllowNetworks: networks}), Limits: settings.limits,
-			Commands: a.launcher(), Processes: a.Config.Processes,
+			Commands: a.launcher(), Processes: a.Config.Processes, AskBare: true,
 		},
 		Limits:           settings.limits,
 		Command:          settings.command,
