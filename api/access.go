@@ -20,6 +20,7 @@ type rule struct {
 var (
 	readers     = registry.Roles()
 	operators   = []registry.Role{registry.RoleOperator, registry.RoleAssetMaintainer, registry.RolePlatformAdmin}
+	auditors    = []registry.Role{registry.RoleAuditor, registry.RolePlatformAdmin}
 	maintainers = []registry.Role{registry.RoleAssetMaintainer, registry.RolePlatformAdmin}
 )
 
@@ -76,6 +77,13 @@ var access = map[string]rule{
 	registryv1connect.PolicyServiceCheckPolicyProcedure:   {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.PolicyServiceTestPolicyProcedure:    {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.PolicyServicePreviewPolicyProcedure: {scope: registry.ScopeAdmin, roles: maintainers},
+
+	registryv1connect.AuditServiceListAuditEventsProcedure:      {scope: registry.ScopeRead, roles: auditors},
+	registryv1connect.AuditServiceGetAuditEventProcedure:        {scope: registry.ScopeRead, roles: auditors},
+	registryv1connect.AuditServiceExportAuditEventsProcedure:    {scope: registry.ScopeRead, roles: auditors},
+	registryv1connect.AuditServiceVerifyAuditProcedure:          {scope: registry.ScopeRead, roles: auditors},
+	registryv1connect.AuditServiceListAuditCheckpointsProcedure: {scope: registry.ScopeRead, roles: auditors},
+	registryv1connect.AuditServiceGetAuditKeysProcedure:         {scope: registry.ScopeRead, roles: auditors},
 
 	registryv1connect.McpRegistryServiceResolveToolProcedure:       {scope: registry.ScopeInternal},
 	registryv1connect.McpRegistryServiceBatchResolveToolsProcedure: {scope: registry.ScopeInternal},

@@ -82,12 +82,14 @@ type Options struct {
 	Checks       []Check      // of readiness, besides the database's
 	Hosts        []string     // names in the Host header that are served; empty: all
 	Side         Side
-	Limits       *Limiter      // of requests, shared by all listeners of a process; nil: none
-	Codec        http.Handler  // encrypts and decrypts workflow data for Temporal's UI; nil: there is no such endpoint
-	UIOrigin     string        // of Temporal's UI, whose pages may ask Codec; empty: none may
-	Fallback     http.Handler  // answers all paths that are not the API's, without a token: the console
-	MaxBody      int64         // DefaultMaxBody when 0
-	DrainDelay   time.Duration // between "not ready" and the end of listening, for load balancers to notice
+	SignsAudit   bool                      // the first of AuditKeys signs now
+	AuditKeys    []registry.AuditPublicKey // that checkpoints are checked with, the one that signs now first; none: no signature is checked
+	Limits       *Limiter                  // of requests, shared by all listeners of a process; nil: none
+	Codec        http.Handler              // encrypts and decrypts workflow data for Temporal's UI; nil: there is no such endpoint
+	UIOrigin     string                    // of Temporal's UI, whose pages may ask Codec; empty: none may
+	Fallback     http.Handler              // answers all paths that are not the API's, without a token: the console
+	MaxBody      int64                     // DefaultMaxBody when 0
+	DrainDelay   time.Duration             // between "not ready" and the end of listening, for load balancers to notice
 }
 
 // Handler is the API: one http.Handler for one listener.
@@ -173,6 +175,7 @@ func (h *Handler) here(common connect.HandlerOption) []service {
 	public = append(public,
 		serve(registryv1connect.ApprovalServiceName)(registryv1connect.NewApprovalServiceHandler(approvals{h}, common)),
 		serve(registryv1connect.PolicyServiceName)(registryv1connect.NewPolicyServiceHandler(governance{h}, common)),
+		serve(registryv1connect.AuditServiceName)(registryv1connect.NewAuditServiceHandler(trail{h}, common)),
 	)
 	both := serve(registryv1connect.IdentityServiceName)(registryv1connect.NewIdentityServiceHandler(whoami{h}, common))
 	switch h.opts.Side {

@@ -171,18 +171,19 @@ func TestWhoMayCallWhat(t *testing.T) {
 		"CreateToolAssignment", "DeleteToolAssignment", "MintDecisionToken", "PreviewPolicy",
 	}
 	launch := []string{"ApproveLaunch", "RenewException", "PublishPolicy"}
+	audit := []string{"ListAuditEvents", "GetAuditEvent", "ExportAuditEvents", "VerifyAudit", "ListAuditCheckpoints", "GetAuditKeys"}
 	resolve := []string{"ResolveTool", "BatchResolveTools", "ListCapabilities"}
 	for name, c := range map[string]struct {
 		who registry.Principal
 		may []string
 	}{
 		"an observer":         {of(registry.RoleObserver), read},
-		"an auditor":          {of(registry.RoleAuditor), read},
+		"an auditor":          {of(registry.RoleAuditor), slices.Concat(read, audit)},
 		"an operator":         {of(registry.RoleOperator), slices.Concat(read, operate)},
 		"a maintainer":        {of(registry.RoleAssetMaintainer), slices.Concat(read, operate, maintain)},
-		"an administrator":    {of(registry.RolePlatformAdmin), slices.Concat(read, operate, maintain, launch, resolve)},
+		"an administrator":    {of(registry.RolePlatformAdmin), slices.Concat(read, operate, maintain, launch, audit, resolve)},
 		"an executor":         {registry.Principal{Scopes: []registry.Scope{registry.ScopeInternal}}, resolve},
-		"a reading token":     {registry.Principal{Roles: registry.Roles(), Scopes: []registry.Scope{registry.ScopeRead}}, read},
+		"a reading token":     {registry.Principal{Roles: registry.Roles(), Scopes: []registry.Scope{registry.ScopeRead}}, slices.Concat(read, audit)},
 		"roles without scope": {registry.Principal{Roles: registry.Roles()}, nil},
 		"scope without roles": {registry.Principal{Scopes: []registry.Scope{registry.ScopeRead, registry.ScopeAdmin}}, nil},
 	} {

@@ -496,3 +496,25 @@ func expiringOut(e *db.Expiring) *pb.Expiring {
 		DecisionId: e.DecisionID, Digest: e.Digest, By: e.By,
 	}
 }
+
+func auditOut(e *db.AuditEntry) *pb.AuditEvent {
+	return &pb.AuditEvent{
+		AuditId: text(e.AuditID), Time: moment(e.At), Actor: text(e.Actor), Roles: strs(e.Roles), Origin: text(e.Origin), Action: text(e.Action),
+		ObjectKind: text(e.ObjectKind), ObjectId: text(e.ObjectID), ObjectName: text(e.ObjectName), Outcome: text(e.Outcome), Reason: text(e.Reason),
+		Note: text(e.Note), Detail: text(e.Detail), VersionBefore: e.VersionBefore, VersionAfter: e.VersionAfter, DigestBefore: text(e.DigestBefore),
+		DigestAfter: text(e.DigestAfter), OperationId: text(e.OperationID), Position: e.Position, PrevHash: text(e.PrevHash), Hash: text(e.Hash),
+	}
+}
+
+func checkpointOut(c *registry.AuditCheckpoint) *pb.AuditCheckpoint {
+	return &pb.AuditCheckpoint{
+		Number: c.Number, Count: c.Count, Head: text(c.Head), Time: moment(c.At), KeyId: text(c.KeyID), Prev: text(c.Prev), Signature: c.Signature,
+		Line: text(c.Line()),
+	}
+}
+
+func faultOut(f *registry.AuditFault) *pb.AuditFault {
+	return &pb.AuditFault{
+		Kind: text(f.Kind), Position: f.Position, Through: f.Through, AuditId: text(f.AuditID), Checkpoint: f.Checkpoint, Detail: text(f.Detail),
+	}
+}

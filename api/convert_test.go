@@ -209,9 +209,11 @@ func TestEveryFieldOfTheOthersIsShown(t *testing.T) {
 	item := filled[registry.Item](1000)
 	item.Kind = registry.KindTemplate
 	resource, prompt := filled[registry.ResourceBinding](2000), filled[registry.PromptBinding](2000)
+	event, checkpoint, fault := filled[db.AuditEntry](3000), filled[registry.AuditCheckpoint](0), filled[registry.AuditFault](0)
 	run, report := filled[workflows.Run](0), filled[workflows.TestReport](0)
 	for name, m := range map[string]proto.Message{
 		"a resource": resourceOut(item, &resource, true), "a prompt": promptOut(item, &prompt, true), "a run": runOut(run), "a test": testOut(&report),
+		"an audit event": auditOut(&event), "a checkpoint": checkpointOut(&checkpoint), "a fault": faultOut(&fault),
 	} {
 		if diff := cmp.Diff([]string(nil), gaps(m)); diff != "" {
 			t.Errorf("%s: %s", name, diff)

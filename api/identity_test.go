@@ -106,6 +106,12 @@ var about = map[string]func(ref, toolID string) proto.Message{
 	doPreview: func(ref, _ string) proto.Message {
 		return &pb.PreviewPolicyRequest{Policy: registry.PolicyDefault, ServerId: ref}
 	},
+	doTrail:  func(ref, _ string) proto.Message { return &pb.ListAuditEventsRequest{Object: ref} },
+	doEvent:  func(string, string) proto.Message { return &pb.GetAuditEventRequest{AuditId: "none"} },
+	doExport: func(ref, _ string) proto.Message { return &pb.ExportAuditEventsRequest{Object: ref} },
+	doVerify: func(string, string) proto.Message { return &pb.VerifyAuditRequest{} },
+	doMarks:  func(string, string) proto.Message { return &pb.ListAuditCheckpointsRequest{} },
+	doKeys:   func(string, string) proto.Message { return &pb.GetAuditKeysRequest{} },
 	doWhoAmI: func(string, string) proto.Message { return &pb.WhoAmIRequest{} },
 }
 

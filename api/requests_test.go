@@ -69,6 +69,12 @@ const (
 	doCheck    = registryv1connect.PolicyServiceCheckPolicyProcedure
 	doTry      = registryv1connect.PolicyServiceTestPolicyProcedure
 	doPreview  = registryv1connect.PolicyServicePreviewPolicyProcedure
+	doTrail    = registryv1connect.AuditServiceListAuditEventsProcedure
+	doEvent    = registryv1connect.AuditServiceGetAuditEventProcedure
+	doExport   = registryv1connect.AuditServiceExportAuditEventsProcedure
+	doVerify   = registryv1connect.AuditServiceVerifyAuditProcedure
+	doMarks    = registryv1connect.AuditServiceListAuditCheckpointsProcedure
+	doKeys     = registryv1connect.AuditServiceGetAuditKeysProcedure
 	doWhoAmI   = registryv1connect.IdentityServiceWhoAmIProcedure
 )
 

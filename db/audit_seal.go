@@ -34,18 +34,11 @@ func (h *auditHeadRow) point() registry.AuditPoint {
 	return registry.AuditPoint{Position: h.Position, Hash: h.Hash}
 }
 
-// AuditBacklog is what of a tenant's audit trail is to be sealed.
-type AuditBacklog struct {
-	Tenant string
-	Rows   int           // that are in no chain yet
-	Lag    time.Duration // since the oldest of them was written
-}
-
 // AuditBacklogs says which tenants have rows to be sealed. With unsigned also
 // those whose chain goes on behind their last checkpoint.
-func (y *SystemStore) AuditBacklogs(ctx context.Context, unsigned bool) ([]AuditBacklog, error) {
+func (y *SystemStore) AuditBacklogs(ctx context.Context, unsigned bool) ([]registry.AuditBacklog, error) {
 	var (
-		out  []AuditBacklog
+		out  []registry.AuditBacklog
 		rows []struct {
 			TenantID string    `bun:"tenant_id"`
 			Rows     int       `bun:"n"`
@@ -66,7 +59,7 @@ func (y *SystemStore) AuditBacklogs(ctx context.Context, unsigned bool) ([]Audit
 			return err
 		}
 		for _, r := range rows {
-			out = append(out, AuditBacklog{r.TenantID, r.Rows, max(now.Sub(r.Oldest), 0)})
+			out = append(out, registry.AuditBacklog{Tenant: r.TenantID, Rows: r.Rows, Lag: max(now.Sub(r.Oldest), 0)})
 		}
 		if !unsigned {
 			return nil
@@ -74,20 +67,11 @@ func (y *SystemStore) AuditBacklogs(ctx context.Context, unsigned bool) ([]Audit
 		return q.NewSelect().Model((*auditHeadRow)(nil)).Column("tenant_id").Where("h.position > h.checkpointed").Scan(ctx, &behind)
 	})
 	for _, tenant := range behind {
-		if !slices.ContainsFunc(out, func(b AuditBacklog) bool { return b.Tenant == tenant }) {
-			out = append(out, AuditBacklog{Tenant: tenant})
+		if !slices.ContainsFunc(out, func(b registry.AuditBacklog) bool { return b.Tenant == tenant }) {
+			out = append(out, registry.AuditBacklog{Tenant: tenant})
 		}
 	}
 	return out, err
-}
-
-// SealedAudit is what one step of sealing came to.
-type SealedAudit struct {
-	Rows       int                       // that were put into the chain
-	Checkpoint *registry.AuditCheckpoint // that was issued; nil: none
-	More       bool                      // more rows can be sealed at once
-	Elsewhere  bool                      // another process seals this tenant's rows now
-	Broken     bool                      // the row that was sealed last is gone, or another
 }
 
 // SealAudit puts a tenant's next rows into its chain, at most limit of them,
@@ -98,10 +82,10 @@ type SealedAudit struct {
 // Rows are taken in the order of their transactions' numbers, and only those
 // before which none can come any more: ids do not commit in order. The chain
 // goes on from where it ended, whatever became of the rows since.
-func (y *SystemStore) SealAudit(ctx context.Context, tenant string, limit int, sign func(registry.AuditCheckpoint) registry.AuditCheckpoint) (SealedAudit, error) {
-	var out SealedAudit
+func (y *SystemStore) SealAudit(ctx context.Context, tenant string, limit int, sign func(registry.AuditCheckpoint) registry.AuditCheckpoint) (registry.SealedAudit, error) {
+	var out registry.SealedAudit
 	err := y.db.write(ctx, ofSystem, "seal audit rows", func(ctx context.Context, t bun.Tx) error {
-		out = SealedAudit{}
+		out = registry.SealedAudit{}
 		if y.db.engine.sealing != "" {
 			var ours bool
 			if err := t.NewRaw(y.db.engine.sealing, tenant).Scan(ctx, &ours); err != nil || !ours {

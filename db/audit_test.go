@@ -308,7 +308,7 @@ func TestAKeyMayComeLater(t *testing.T) {
 			t.Errorf("%+v", report)
 		}
 		behind, err := d.System().AuditBacklogs(t.Context(), true)
-		if err != nil || len(behind) != 1 || behind[0] != (db.AuditBacklog{Tenant: "acme"}) {
+		if err != nil || len(behind) != 1 || behind[0] != (registry.AuditBacklog{Tenant: "acme"}) {
 			t.Errorf("to be signed: %+v, %v", behind, err)
 		}
 		out, err := d.System().SealAudit(t.Context(), "acme", 1000, signer.Sign)
@@ -530,7 +530,7 @@ func TestAnExportIsTheChain(t *testing.T) {
 			}
 			if after == 0 {
 				through = x.Head.Position
-				head := registry.AuditExport{TenantID: "acme", At: time.Now(), Last: x.Head.AuditPoint}
+				head := registry.AuditExport{TenantID: "acme", Last: x.Head.AuditPoint}
 				file.Line(head.Line())
 				w.audits(1) // what comes later is not in it
 				sealed(t, d, "acme")

@@ -54,6 +54,22 @@ func (e *AuditEntry) Seal(last AuditPoint) {
 	e.Hash = e.Digest()
 }
 
+// AuditBacklog is what of a tenant's audit trail is to be sealed.
+type AuditBacklog struct {
+	Tenant string
+	Rows   int           // that are in no chain yet
+	Lag    time.Duration // since the oldest of them was written
+}
+
+// SealedAudit is what one step of sealing came to.
+type SealedAudit struct {
+	Rows       int              // that were put into the chain
+	Checkpoint *AuditCheckpoint // that was issued; nil: none
+	More       bool             // more rows can be sealed at once
+	Elsewhere  bool             // another process seals this tenant's rows now
+	Broken     bool             // the row that was sealed last is gone, or another
+}
+
 // AuditEntryType begins the canonical form of a row, and says which form it is.
 const AuditEntryType = "countersign.audit.event/1"
 

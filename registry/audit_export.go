@@ -5,14 +5,13 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 )
 
 // AuditExport is the first line of an export: what it is of. Nothing signs it.
+// The same stretch is the same bytes whenever it is exported.
 type AuditExport struct {
 	TenantID string
-	At       time.Time
 	Filter   string     // what was asked for; empty: everything
 	After    AuditPoint // the row behind which it begins
 	Last     AuditPoint // the last sealed row at that time
@@ -26,7 +25,6 @@ func (x *AuditExport) Line() []byte {
 	o := canonicalObject{dst: []byte{'{'}}
 	o.number("after", x.After.Position)
 	o.text("after_hash", x.After.Hash)
-	o.text("at", x.At.UTC().Format(auditTime))
 	o.number("count", x.Last.Position)
 	o.text("filter", x.Filter)
 	o.text("head", x.Last.Hash)
@@ -37,7 +35,7 @@ func (x *AuditExport) Line() []byte {
 
 func (l *auditLine) export() AuditExport {
 	return AuditExport{
-		TenantID: l.TenantID, At: l.At, Filter: l.Filter, After: AuditPoint{l.After, l.AfterHash}, Last: AuditPoint{l.Count, l.Head},
+		TenantID: l.TenantID, Filter: l.Filter, After: AuditPoint{l.After, l.AfterHash}, Last: AuditPoint{l.Count, l.Head},
 	}
 }
 

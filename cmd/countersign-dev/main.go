@@ -141,6 +141,10 @@ func run(ctx context.Context, o options, c *cobra.Command, out io.Writer) error 
 	if err != nil {
 		return err
 	}
+	auditKeys, err := devAudit(ctx, conf, filepath.Join(o.dataDir, "audit.key"))
+	if err != nil {
+		return err
+	}
 	pages := http.NewServeMux()
 	pages.Handle(issuerPath+"/", people.Handler())
 
@@ -183,7 +187,7 @@ func run(ctx context.Context, o options, c *cobra.Command, out io.Writer) error 
 		})
 	}
 	return app.App{
-		Config: conf, Reload: load, DB: store, Temporal: engine, Namespace: namespace, Codec: codec, Auth: authenticator,
+		Config: conf, Reload: load, DB: store, Temporal: engine, Namespace: namespace, Codec: codec, Auth: authenticator, Audit: auditKeys,
 		Listener: listener, InternalListener: internal, Worker: true, AcceptUnsigned: true, Fallback: pages, Ready: ready, Log: log,
 	}.Run(ctx)
 }

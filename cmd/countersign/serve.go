@@ -97,6 +97,12 @@ func serve(ctx context.Context, role, file string, flags map[string]any) error {
 	if a.Codec, err = app.Codec(ctx, conf); err != nil {
 		return err
 	}
+	if a.Audit, err = app.Audit(ctx, conf); err != nil {
+		return err
+	}
+	if a.Worker && a.Audit.Signer == nil {
+		log.LogAttrs(ctx, slog.LevelWarn, "no audit.signing_key is configured: the audit trail has no checkpoints, which show a cut tail")
+	}
 	address := temporalAddress(conf)
 	address.Codec = a.Codec
 	if a.Temporal, a.Namespace, err = worker.Dial(address, app.Quiet(log)); err != nil {

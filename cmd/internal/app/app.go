@@ -36,6 +36,7 @@ type App struct {
 	Namespace string
 	Codec     *workflows.Codec   // of Temporal's data; nil: it is not encrypted
 	Auth      *api.Authenticator // for the api
+	Audit     AuditKeys          // of the audit trail's checkpoints
 	Listener  net.Listener       // of the api; nil: no api
 	Worker    bool
 	// InternalListener has McpRegistryService alone, and Listener no more; nil:
@@ -71,6 +72,12 @@ func (a App) Run(ctx context.Context) error {
 		group.Go(func() error {
 			defer close(drained)
 			return a.serve(ctx, secure)
+		})
+	}
+	if a.Worker {
+		group.Go(func() error {
+			a.sealer().Run(ctx)
+			return nil
 		})
 	}
 	group.Go(func() error {
@@ -111,6 +118,8 @@ func (a App) serve(ctx context.Context, secure func(net.Listener) net.Listener) 
 		Fallback:     a.Fallback,
 		Limits:       limiter(a.Config.Limits),
 		Codec:        a.Codec.Handler(),
+		AuditKeys:    a.Audit.Public(),
+		SignsAudit:   a.Audit.Signer != nil,
 		UIOrigin:     origin(a.Config.Temporal.UIURL),
 	}
 	if a.InternalListener == nil {

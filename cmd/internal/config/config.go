@@ -47,6 +47,7 @@ type Config struct {
 	Probe     Probe     `koanf:"probe"`
 	Worker    Worker    `koanf:"worker"`
 	Retention Retention `koanf:"retention"`
+	Audit     Audit     `koanf:"audit"`
 	Log       Log       `koanf:"log"`
 
 	// Commands is the allow-list of what may be started as a server. Reloaded on
@@ -139,6 +140,7 @@ func Default() Config {
 		Quotas:                  Quotas{Servers: 10_000, Tools: 200_000, Connections: 1000, DefinitionBytes: 1 << 30},
 		Probe:                   Probe{Interval: 5 * time.Minute, Concurrency: 16},
 		Retention:               Retention{Snapshots: 90 * 24 * time.Hour},
+		Audit:                   Audit{SealInterval: 10 * time.Second},
 		Log:                     Log{Level: "info", Format: "json"},
 		HandshakeTimeoutSeconds: 10,
 		ShutdownDelay:           2 * time.Second,
@@ -170,7 +172,7 @@ func Load(base Config, path string, flags map[string]any) (Config, error) {
 		if !ok {
 			return "", nil // of the client, or not ours
 		}
-		if key == "outbound.allow_networks" || key == "auth.allow_networks" || key == "hosts" {
+		if key == "outbound.allow_networks" || key == "auth.allow_networks" || key == "audit.public_keys" || key == "hosts" {
 			return key, strings.Split(value, ",")
 		}
 		return key, value
@@ -238,7 +240,7 @@ func (c Config) validate() error {
 	if c.Processes < 1 || c.Processes > 256 {
 		return fmt.Errorf("processes must be 1 to 256, not %d", c.Processes)
 	}
-	for _, check := range []func() error{c.TLS.validate, c.Limits.validate, c.Quotas.validate, c.Temporal.validate} {
+	for _, check := range []func() error{c.TLS.validate, c.Limits.validate, c.Quotas.validate, c.Temporal.validate, c.Audit.validate} {
 		if err := check(); err != nil {
 			return err
 		}
