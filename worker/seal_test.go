@@ -58,17 +58,17 @@ func TestARoundSealsEveryTenant(t *testing.T) {
 	}
 }
 
-// scripted is a store that fails for one tenant and is late with another.
-type scripted struct {
+// lateStore is a store that fails for one tenant and is late with another.
+type lateStore struct {
 	away  error
 	steps []string
 }
 
-func (s *scripted) AuditBacklogs(context.Context, bool) ([]registry.AuditBacklog, error) {
+func (s *lateStore) AuditBacklogs(context.Context, bool) ([]registry.AuditBacklog, error) {
 	return []registry.AuditBacklog{{Tenant: "bad", Rows: 3, Lag: time.Second}, {Tenant: "late", Rows: 7, Lag: 2 * time.Hour}, {Tenant: "good", Rows: 1}}, s.away
 }
 
-func (s *scripted) SealAudit(_ context.Context, tenant string, _ int, _ func(registry.AuditCheckpoint) registry.AuditCheckpoint) (registry.SealedAudit, error) {
+func (s *lateStore) SealAudit(_ context.Context, tenant string, _ int, _ func(registry.AuditCheckpoint) registry.AuditCheckpoint) (registry.SealedAudit, error) {
 	s.steps = append(s.steps, tenant)
 	switch {
 	case tenant == "bad":
@@ -84,7 +84,7 @@ func (s *scripted) SealAudit(_ context.Context, tenant string, _ int, _ func(reg
 func TestWhatCannotBeSealedKeepsNobodyElse(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	store := &scripted{}
+	store := &lateStore{}
 	s := worker.Sealer{Store: store, Interval: time.Second, Log: slog.New(slog.NewTextHandler(&log, nil))}
 	n, err := s.Round(t.Context())
 	if n != 5 || err == nil || strings.Join(store.steps, " ") != "bad late good good good" {
@@ -105,7 +105,7 @@ func TestTheSealerSaysOnceThatItCannot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		store := &scripted{away: registry.Errorf(registry.ReasonDependency, "the database is away")}
+		store := &lateStore{away: registry.Errorf(registry.ReasonDependency, "the database is away")}
 		s := worker.Sealer{Store: store, Interval: 10 * time.Second, Log: slog.New(slog.NewTextHandler(&log, nil))}
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
