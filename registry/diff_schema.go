@@ -143,8 +143,8 @@ func (d *schemaDiff) compare(a, b spot, strict bool) {
 	}
 	innerA, unwrappedA := unwrap(a)
 	innerB, unwrappedB := unwrap(b)
-	listed := func(inner spot, into string) bool { o, _ := inner.v.(object); return into == "" && hasChoice(o) }
-	if listed(innerA, unwrappedA) || listed(innerB, unwrappedB) {
+	has := func(inner spot, into string) bool { o, _ := inner.v.(object); return into == "" && hasChoice(o) }
+	if has(innerA, unwrappedA) || has(innerB, unwrappedB) || (unwrappedA == "") != (unwrappedB == "") && bothAll(a.v, b.v) {
 		unwrappedA, unwrappedB = "", "" // one of one is compared with the other's list
 	} else {
 		a, b = innerA, innerB
@@ -169,6 +169,15 @@ func (d *schemaDiff) compare(a, b spot, strict bool) {
 		}
 		return
 	}
+	if (a.v == true) != (b.v == true) && limitedTo(before, "") && limitedTo(after, "") {
+		d.emit(b.at, ChangeRewritten, effectSame, strict, shown(a.v), shown(b.v))
+	}
+	flatA, flatB, listings := d.listings(before, after)
+	if listings {
+		seen, was, is := len(d.out), listingOf(before), listingOf(after)
+		before, after = flatA, flatB
+		defer func() { d.reworded(seen, b.at, was, is, strict) }()
+	}
 	a.v, b.v = before, after
 	if d.alternatives(a, b, before, after, strict) || d.references(a, b, before, after, strict) {
 		return
@@ -180,6 +189,13 @@ func (d *schemaDiff) compare(a, b spot, strict bool) {
 	for name, pair := range union(before, after) {
 		d.keyword(name, pair, a, b, strict)
 	}
+}
+
+// bothAll says whether two schemas list what limits by allOf, each.
+func bothAll(a, b value) bool {
+	x, _ := a.(object)
+	y, _ := b.(object)
+	return hasMember(x, "allOf") && hasMember(y, "allOf")
 }
 
 // members gives a schema as an object; true allows everything, like {}.
