@@ -3,7 +3,6 @@ package db
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 
@@ -68,7 +67,9 @@ type policy struct{ name, role, admits string }
 
 // tenantTables selects the tables with rows of tenants, and what keeps them.
 const tenantTables = `SELECT c.relname AS name, c.relrowsecurity AND c.relforcerowsecurity AS held,
-  COALESCE((SELECT json_object_agg(p.polname, (SELECT string_agg(CASE r WHEN 0 THEN 'public' ELSE pg_get_userbyid(r)::text END, ',') FROM unnest(p.polroles) AS r))
+  COALESCE((SELECT json_object_agg(p.polname, json_build_object(
+      'for', (SELECT string_agg(CASE r WHEN 0 THEN 'public' ELSE pg_get_userbyid(r)::text END, ',') FROM unnest(p.polroles) AS r),
+      'does', p.polcmd, 'using', pg_get_expr(p.polqual, p.polrelid), 'check', pg_get_expr(p.polwithcheck, p.polrelid)))
     FROM pg_policy AS p WHERE p.polrelid = c.oid AND p.polpermissive), '{}')::text AS policies,
   COALESCE((SELECT json_object_agg(g.grantee, g.may) FROM (
     SELECT pg_get_userbyid(x.grantee) AS grantee, string_agg(x.privilege_type, ', ' ORDER BY x.privilege_type) AS may
@@ -82,11 +83,31 @@ ORDER BY c.relname`
 type tenantTable struct {
 	Name     string            `bun:"name"`
 	Held     bool              `bun:"held"`
-	Policies map[string]string `bun:"policies"` // of each, its roles
+	Policies map[string]held   `bun:"policies"` // by name
 	Grants   map[string]string `bun:"grants"`   // to each role, in the order of the alphabet
 	Owner    string            `bun:"owner"`
 	Active   bool              `bun:"active"` // for whoever asks
 	Owned    bool              `bun:"owned"`  // by whoever asks, or by a role it may take
+}
+
+// held is a policy as the database has it.
+type held struct {
+	For   string `json:"for"`  // roles
+	Does  string `json:"does"` // "*": everything
+	Using string `json:"using"`
+	Check string `json:"check"`
+}
+
+// is says whether a policy is another one, for a role.
+func (h held) is(p policy, role string) bool {
+	admits := tokens(p.admits)
+	return h.For == role && h.Does == "*" && tokens(h.Using) == admits && tokens(h.Check) == admits
+}
+
+// tokens gives an expression without what Postgres adds when it prints one:
+// blanks, parentheses and casts.
+func tokens(expression string) string {
+	return strings.NewReplacer("::text", "", "::name", "", " ", "", "(", "", ")", "").Replace(expression)
 }
 
 // secure makes the roles, if it may, and puts every table that has rows of
@@ -133,7 +154,7 @@ func (r roles) secure(table tenantTable) []string {
 		if role == "" {
 			role = table.Owner
 		}
-		if table.Policies[p.name] == role {
+		if table.Policies[p.name].is(p, role) {
 			continue
 		}
 		out = append(out, "DROP POLICY IF EXISTS "+p.name+" ON "+name,
@@ -235,23 +256,32 @@ func (d *DB) secured(ctx context.Context, who scope) error {
 			return insecure("put their schema into the database URL: options=-csearch_path%3DSCHEMA",
 				"the role %s finds no tables where the login finds them", role)
 		}
-		wanted := map[string]string{}
-		for _, p := range d.roles.policies() {
-			wanted[p.name] = p.role
-		}
 		for _, table := range tables {
 			if table.Owned {
 				return insecure("choose another role, or REVOKE "+identifier(table.Owner)+" FROM "+identifier(role),
 					"row security does not hold the role %s: it owns the table %s, or may become its owner", role, table.Name)
 			}
-			wanted["countersign_migration"] = table.Owner
-			if !table.Active || !table.Held || !maps.Equal(table.Policies, wanted) {
+			if !table.Active || !table.Held || !table.under(d.roles.policies()) {
 				return insecure("run `countersign migrate up`, and drop the policies that others made",
 					"row security is off for the table %s, or has other policies than countersign's", table.Name)
 			}
 		}
 		return nil
 	})
+}
+
+// under says whether a table has these policies and no others.
+func (t tenantTable) under(policies []policy) bool {
+	for _, p := range policies {
+		role := p.role
+		if role == "" {
+			role = t.Owner
+		}
+		if !t.Policies[p.name].is(p, role) {
+			return false
+		}
+	}
+	return len(t.Policies) == len(policies)
 }
 
 // Check says whether the system's role is held to what it may do.

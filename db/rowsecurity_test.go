@@ -317,6 +317,10 @@ func TestNothingStartsWithoutRowSecurity(t *testing.T) {
 		"not forced":          {spoil: []string{"ALTER TABLE tools NO FORCE ROW LEVEL SECURITY"}, next: "migrate up", mends: true},
 		"no policy":           {spoil: []string{"DROP POLICY countersign_tenant ON tools"}, next: "migrate up", mends: true},
 		"for all":             {spoil: []string{"ALTER POLICY countersign_system ON tools TO PUBLIC"}, next: "migrate up", mends: true},
+		"admits everything":   {spoil: []string{"ALTER POLICY countersign_tenant ON tools USING (TRUE)"}, next: "migrate up", mends: true},
+		"admits what is new":  {spoil: []string{"ALTER POLICY countersign_tenant ON tools WITH CHECK (TRUE)"}, next: "migrate up", mends: true},
+		"another setting":     {spoil: []string{"ALTER POLICY countersign_tenant ON tools USING (tenant_id = current_setting('my.tenant', true))"}, next: "migrate up", mends: true},
+		"reads alone":         {spoil: []string{"DROP POLICY countersign_tenant ON tools", "CREATE POLICY countersign_tenant ON tools FOR SELECT TO %s USING (tenant_id = current_setting('countersign.tenant', true))"}, next: "migrate up", mends: true},
 		"a policy of others'": {spoil: []string{"CREATE POLICY open ON tools USING (TRUE)"}, next: "drop the policies"},
 		"no schema":           {spoil: []string{"ALTER ROLE %s RENAME TO %[1]s_gone"}, next: "migrate up"},
 	} {
