@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,10 +41,23 @@ func compose(root string) error {
 		return fmt.Errorf("docker-compose.yml: %w", err)
 	}
 	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("docker-compose.yml: "+format, args...)) }
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("docker-compose.yml: "+format, args...))
+	}
 	for _, want := range []string{"postgres", "temporal-schema", "temporal", "temporal-ui", "migrate", "migrate-temporal", "api", "worker"} {
 		if !slices.Contains(project.ServiceNames(), want) {
 			fault("no service %s", want)
+		}
+	}
+	owner := project.Services["postgres"].Environment["POSTGRES_USER"]
+	for _, name := range []string{"api", "worker"} {
+		for key, value := range project.Services[name].Environment {
+			if value == nil || !strings.HasPrefix(*value, "postgres://") {
+				continue
+			}
+			if login, err := url.Parse(*value); err != nil || owner == nil || login.User.Username() == *owner {
+				fault("service %s logs in to Postgres as the owner of everything, by %s", name, key)
+			}
 		}
 	}
 	for name, service := range project.Services {
