@@ -85,6 +85,9 @@ func (g governance) PublishPolicy(ctx context.Context, req *pb.PublishPolicyRequ
 	err = g.opts.Workflows.ApplyPolicy(ctx, workflows.PolicyChangeInput{
 		Tenant: kept.TenantID, Name: kept.Name, Version: kept.Version, Ref: kept.Ref, Digest: kept.Digest,
 	})
+	if e, ok := registry.AsError(err); ok {
+		return nil, e.WithNext("%s is published, and its servers were not told: publish it again", kept.Ref)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -253,7 +253,12 @@ func TestADecisionTokenIsUsedOnce(t *testing.T) {
 		if n := count(t, t.db, "SELECT count(*) FROM decision_tokens WHERE token_hash LIKE '%secret%'"); n > 0 {
 			t.Error("the secret is kept")
 		}
+		mint("dtk_old", "old", -40*24*time.Hour)
 		mint("dtk_3", "raced", time.Hour)
+		_, err = w.ClaimToken(ctx, "old", "signal/5", all)
+		refused(t, err, registry.ReasonTokenUnknown) // long over, it is kept no longer
+		_, err = w.ClaimToken(ctx, "over", "signal/6", all)
+		refused(t, err, registry.ReasonTokenExpired)
 		var wg sync.WaitGroup
 		won := make(chan int, 20)
 		for n := range 20 {

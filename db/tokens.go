@@ -28,6 +28,9 @@ func (s *Store) MintToken(ctx context.Context, k registry.DecisionToken, secret 
 		if err := t.setNow(ctx); err != nil {
 			return err
 		}
+		if err := t.forgetTokens(ctx); err != nil {
+			return err
+		}
 		k.TenantID, k.CreatedAt, k.ExpiresAt = t.tenant, t.now, t.now.Add(ttl)
 		if _, err := t.NewInsert().Model(&tokenRow{DecisionToken: k, Hash: registry.TokenHash(secret)}).Exec(ctx); err != nil {
 			return err
@@ -40,6 +43,20 @@ func (s *Store) MintToken(ctx context.Context, k registry.DecisionToken, secret 
 		return registry.DecisionToken{}, err
 	}
 	return k, nil
+}
+
+// Tokens that are over are kept for so long, to be told what they were; who makes
+// another then takes away some of those that are older.
+const (
+	keepTokens   = 30 * 24 * time.Hour
+	forgetTokens = 100
+)
+
+func (t *tx) forgetTokens(ctx context.Context) error {
+	old := t.NewSelect().Model((*tokenRow)(nil)).Column("token_id").
+		Where("k.tenant_id = ? AND k.expires_at < ?", t.tenant, t.now.Add(-keepTokens)).Limit(forgetTokens)
+	_, err := t.NewDelete().Model((*tokenRow)(nil)).Where("k.tenant_id = ? AND k.token_id IN (?)", t.tenant, old).Exec(ctx)
+	return err
 }
 
 // ClaimToken gives a token to the one signal that uses it: a repeat of the same
