@@ -49,6 +49,10 @@ e2e-real: .cache/realservers/ready ## run the whole life of published servers; f
 bench: ## run the benchmarks
 	scripts/postgres.sh go test -run='^$$' -bench=. -benchmem $(PKG)
 
+.PHONY: real-issuer
+real-issuer: .cache/realissuer/ready ## get tokens from an authorization server that nobody here wrote; fetches it, and a Node.js for it, by npm
+	REAL_ISSUER=$(CURDIR)/.cache/realissuer go test -tags realissuer -count 1 ./oauth -run TestAWholeLifeWithAnIssuerThatNobodyHereWrote
+
 .PHONY: conformance
 conformance: $(CONFORMANCE) ## run the public conformance suite for MCP clients; fetches it, and a Node.js for it, by npm
 	scripts/conformance.sh
@@ -88,6 +92,10 @@ $(BUF): tools/package-lock.json
 	npm --prefix tools ci --ignore-scripts --no-audit --no-fund && touch $@
 
 # In a folder of its own: it brings a whole Node.js.
+.cache/realissuer/ready: $(wildcard tools/realissuer/*)
+	mkdir -p .cache/realissuer && cp $^ .cache/realissuer
+	npm --prefix .cache/realissuer ci --ignore-scripts --no-audit --no-fund --loglevel=error && touch $@
+
 $(CONFORMANCE): tools/conformance/package.json tools/conformance/package-lock.json
 	@echo "fetching the conformance suite and a Node.js for it, 60 MB, by npm" && mkdir -p .cache/conformance && cp $^ .cache/conformance
 	npm --prefix .cache/conformance ci --ignore-scripts --no-audit --no-fund --loglevel=error && touch $@
