@@ -164,7 +164,7 @@ func TestThePageOnSecurityNamesTestsThatExist(t *testing.T) {
 			}
 		}
 	}
-	named := regexp.MustCompile("`(Test[A-Za-z0-9]+)`").FindAllStringSubmatch(string(page), -1)
+	named := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9]+)`").FindAllStringSubmatch(string(page), -1)
 	if len(named) < 10 {
 		t.Errorf("it names %d tests only", len(named))
 	}
