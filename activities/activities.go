@@ -26,6 +26,8 @@ type Activities struct {
 	// Command looks a command up in the operator's allow-list, as a tenant may
 	// use it: unknown_command when there is none. Nil means an empty list.
 	Command func(tenant, ref string) (registry.Command, error)
+	// Installation says what a connection may hold.
+	Installation registry.Installation
 	// AcceptUnsigned lets decisions count that arrive as signals without a
 	// decision token. Only the development process does.
 	AcceptUnsigned bool

@@ -149,7 +149,7 @@ func (a *Activities) Edit(ctx context.Context, in EditInput) (ServerOutput, erro
 		in.Edit.Command = &command
 	}
 	change := db.Change{
-		ServerID: in.ServerID, Operation: in.Operation,
+		ServerID: in.ServerID, Operation: in.Operation, Connection: named(in.Edit),
 		Catalog: func(*registry.Server) bool { return in.Edit.Retargets() || in.Edit.GovernancePolicyRef != nil },
 		Apply:   func(r *registry.Record, now time.Time) error { return r.Edit(in.Edit, in.Operation, now) },
 	}
@@ -157,6 +157,13 @@ func (a *Activities) Edit(ctx context.Context, in EditInput) (ServerOutput, erro
 		change = a.governedBy(ctx, change, *in.Edit.GovernancePolicyRef)
 	}
 	return a.apply(ctx, in.Tenant, "edited", change)
+}
+
+func named(e registry.Edit) string {
+	if e.ConnectionName == nil {
+		return ""
+	}
+	return *e.ConnectionName
 }
 
 // SetEnabled sets an administrator's switch (R62).

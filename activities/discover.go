@@ -115,11 +115,27 @@ func operation(name string, number int64) registry.Operation {
 	}
 }
 
+// tested is the server of a test. That of a connection exists nowhere else.
+func (a *Activities) tested(ctx context.Context, in TestInput) (db.ServerView, error) {
+	store := a.DB.Tenant(in.Tenant)
+	if in.Connection == "" {
+		return store.Server(ctx, in.ServerID)
+	}
+	c, err := store.ConnectionView(ctx, in.Connection, 0)
+	if err != nil {
+		return db.ServerView{}, err
+	}
+	return db.ServerView{
+		Server:     registry.Server{TenantID: in.Tenant, Name: in.Connection, Transport: registry.TransportStreamableHTTP},
+		Connection: c.Connection,
+	}, nil
+}
+
 // Test does a whole discovery and writes nothing (R52). That the server fails
 // is the report, not an error.
 func (a *Activities) Test(ctx context.Context, in TestInput) (TestReport, error) {
 	defer beating(ctx)()
-	view, err := a.DB.Tenant(in.Tenant).Server(ctx, in.ServerID)
+	view, err := a.tested(ctx, in)
 	if err != nil {
 		return TestReport{}, err
 	}

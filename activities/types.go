@@ -63,6 +63,53 @@ type PolicyUsersOutput struct {
 	Next  string   `json:"next"` // empty at the end
 }
 
+// EditConnectionInput carries an edit of a connection. It holds references to
+// secrets, and no secret.
+type EditConnectionInput struct {
+	Tenant    string                  `json:"tenant"`
+	Name      string                  `json:"name"`
+	Operation registry.Operation      `json:"operation"`
+	Edit      registry.ConnectionEdit `json:"edit"`
+	Key       string                  `json:"key,omitempty"` // idempotency key
+	BodyHash  string                  `json:"bodyHash,omitempty"`
+}
+
+// ConnectionOutput is the connection after an edit.
+type ConnectionOutput struct {
+	Connection registry.Connection `json:"connection"`
+	Replayed   bool                `json:"replayed,omitempty"`
+}
+
+// ConnectionUsersInput asks for live servers that pin an older version of a
+// connection.
+type ConnectionUsersInput struct {
+	Tenant  string `json:"tenant"`
+	Name    string `json:"name"`
+	Version int    `json:"version"`
+	After   string `json:"after"` // the last name of the page before
+	Limit   int    `json:"limit"`
+}
+
+// ConnectionUsersOutput names them.
+type ConnectionUsersOutput struct {
+	Names []string `json:"names"`
+	Next  string   `json:"next"` // empty at the end
+}
+
+// TakeConnectionInput brings the newest version of its connection to a server.
+type TakeConnectionInput struct {
+	Tenant   string `json:"tenant"`
+	ServerID string `json:"serverId"`
+	Name     string `json:"name"`
+	Version  int    `json:"version"` // that it was told of
+}
+
+// TakeConnectionOutput is the server after it, and who edited the connection.
+type TakeConnectionOutput struct {
+	Server registry.Server `json:"server"`
+	By     string          `json:"by"`
+}
+
 // EditInput carries an edit.
 type EditInput struct {
 	Tenant    string             `json:"tenant"`
@@ -162,10 +209,12 @@ type RefuseInput struct {
 	Reason    registry.Reason    `json:"reason"`
 }
 
-// TestInput is a connection test of a server as registered.
+// TestInput is a connection test of a server as registered, or of a connection
+// as it is now.
 type TestInput struct {
-	Tenant   string `json:"tenant"`
-	ServerID string `json:"serverId"`
+	Tenant     string `json:"tenant"`
+	ServerID   string `json:"serverId"`
+	Connection string `json:"connection,omitempty"` // its name; then there is no server
 }
 
 // TestReport is what a connection test found. It is never stored.

@@ -67,5 +67,6 @@ func RegisterWorkflows(w Registry) {
 	w.RegisterWorkflowWithOptions(workflows.Discovery, workflow.RegisterOptions{Name: workflows.DiscoveryWorkflow})
 	w.RegisterWorkflowWithOptions(workflows.ConnectionTest, workflow.RegisterOptions{Name: workflows.ConnectionTestWorkflow})
 	w.RegisterWorkflowWithOptions(workflows.PolicyChange, workflow.RegisterOptions{Name: workflows.PolicyChangeWorkflow})
+	w.RegisterWorkflowWithOptions(workflows.Connection, workflow.RegisterOptions{Name: workflows.ConnectionWorkflow})
 	w.RegisterWorkflowWithOptions(workflows.ProbeSweep, workflow.RegisterOptions{Name: workflows.ProbeSweepWorkflow})
 }

@@ -108,6 +108,34 @@ func (c Client) Retire(ctx context.Context, name string, in activities.RetireInp
 	return c.change(ctx, in.Tenant, name, UpdateRetire, in.Operation.ID, in)
 }
 
+// EditConnection brings an edit to a connection. It waits until that is recorded,
+// and not for the servers that use it: each takes it by itself.
+func (c Client) EditConnection(ctx context.Context, in activities.EditConnectionInput) (activities.ConnectionOutput, error) {
+	var out activities.ConnectionOutput
+	id := ConnectionWorkflowID(in.Tenant, in.Name)
+	err := c.inTurn(ctx, id, func(ctx context.Context) error {
+		start := c.Temporal.NewWithStartWorkflowOperation(client.StartWorkflowOptions{
+			ID: id, TaskQueue: TaskQueue,
+			WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+			WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+			StaticSummary:            "connection " + in.Name,
+			TypedSearchAttributes:    temporal.NewSearchAttributes(AttributeTenant.ValueSet(in.Tenant)),
+		}, Connection, ConnectionInput{Tenant: in.Tenant, Name: in.Name})
+		handle, err := c.Temporal.UpdateWithStartWorkflow(ctx, client.UpdateWithStartWorkflowOptions{
+			StartWorkflowOperation: start,
+			UpdateOptions: client.UpdateWorkflowOptions{
+				UpdateID: in.Operation.ID, UpdateName: UpdateEditConnection, Args: []any{in},
+				WaitForStage: client.WorkflowUpdateStageCompleted,
+			},
+		})
+		if err != nil {
+			return err
+		}
+		return handle.Get(ctx, &out)
+	})
+	return out, err
+}
+
 // ApplyPolicy brings a published version of a bundle to the servers that it
 // governs, which unbind what it does not admit. It does not wait for them. Once
 // begun, a repeat changes nothing.
@@ -282,12 +310,16 @@ func (c Client) Await(ctx context.Context, d StartedDiscovery) error {
 // Test runs a connection test and waits for its report.
 func (c Client) Test(ctx context.Context, in activities.TestInput) (activities.TestReport, error) {
 	var report activities.TestReport
+	attributes := temporal.NewSearchAttributes(AttributeTenant.ValueSet(in.Tenant), AttributeServer.ValueSet(in.ServerID))
+	if in.ServerID == "" {
+		attributes = temporal.NewSearchAttributes(AttributeTenant.ValueSet(in.Tenant))
+	}
 	err := c.watched(ctx, func(ctx context.Context) error {
 		run, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 			ID: TestWorkflowID(in.Tenant, uuid.NewString()), TaskQueue: TaskQueue,
 			WorkflowExecutionTimeout: 2 * time.Minute,
-			StaticSummary:            "connection test of " + in.ServerID,
-			TypedSearchAttributes:    temporal.NewSearchAttributes(AttributeTenant.ValueSet(in.Tenant), AttributeServer.ValueSet(in.ServerID)),
+			StaticSummary:            "connection test of " + in.ServerID + in.Connection,
+			TypedSearchAttributes:    attributes,
 		}, ConnectionTest, in)
 		if err != nil {
 			return err

@@ -4,6 +4,7 @@
 //
 //	Server          one per live server, its whole life; owns the state
 //	Discovery       child of Server, one run per discovery
+//	Connection      takes edits of a connection and tells the servers that use it
 //	ConnectionTest  handshake and lists, step by step; writes nothing
 //	ProbeSweep      started by the schedule handshake-probe; one run per window
 //

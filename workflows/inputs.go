@@ -15,6 +15,7 @@ type (
 	RequireApprovalInput = activities.RequireApprovalInput
 	RetireInput          = activities.RetireInput
 	BeginDiscoveryInput  = activities.BeginDiscoveryInput
+	EditConnectionInput  = activities.EditConnectionInput
 	TestInput            = activities.TestInput
 	TestReport           = activities.TestReport
 	TestStep             = activities.TestStep

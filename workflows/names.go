@@ -17,6 +17,7 @@ const (
 	ConnectionTestWorkflow = "ConnectionTest"
 	ProbeSweepWorkflow     = "ProbeSweep"
 	PolicyChangeWorkflow   = "PolicyChange"
+	ConnectionWorkflow     = "Connection"
 
 	UpdateRegister        = "register"
 	UpdateEdit            = "edit"
@@ -24,6 +25,7 @@ const (
 	UpdateSetEnabled      = "set_enabled"
 	UpdateRequireApproval = "set_requires_approval"
 	UpdateRetire          = "retire"
+	UpdateEditConnection  = "edit_connection"
 
 	// Decisions, as updates and as signals with the same payload.
 	DecisionApprove       = "approve"
@@ -36,6 +38,8 @@ const (
 
 	SignalProbe  = "probe_outcome"
 	SignalPolicy = "policy_changed"
+
+	SignalConnection = "connection_changed"
 
 	QueryStatus = "status"
 	QueryReview = "pending_approval"
@@ -66,6 +70,10 @@ func DiscoveryWorkflowID(tenant, serverID string, number int64) string {
 // PolicyWorkflowID names what brings a published version of a bundle to the
 // servers that it governs.
 func PolicyWorkflowID(tenant, ref string) string { return "policy/" + tenant + "/" + ref }
+
+// ConnectionWorkflowID names what brings edits of a connection to the servers
+// that use it.
+func ConnectionWorkflowID(tenant, name string) string { return "connection/" + tenant + "/" + name }
 
 // TestWorkflowID names one connection test.
 func TestWorkflowID(tenant, id string) string { return "test/" + tenant + "/" + id }

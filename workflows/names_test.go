@@ -18,6 +18,7 @@ func TestNamesOnTheWireNeverChange(t *testing.T) {
 		workflows.QueryStatus, workflows.QueryReview, workflows.ScheduleProbe,
 		workflows.AttributeTenant.GetName(), workflows.AttributeServer.GetName(), workflows.AttributeState.GetName(),
 		workflows.PolicyChangeWorkflow, workflows.DecisionRenew, workflows.SignalPolicy, workflows.PolicyWorkflowID("t", "n@1"),
+		workflows.ConnectionWorkflow, workflows.UpdateEditConnection, workflows.SignalConnection, workflows.ConnectionWorkflowID("t", "n"),
 		workflows.ServerWorkflowID("t", "n"), workflows.DiscoveryWorkflowID("t", "srv_1", 3), workflows.TestWorkflowID("t", "x"),
 	}
 	want := []string{
@@ -27,6 +28,7 @@ func TestNamesOnTheWireNeverChange(t *testing.T) {
 		"status", "pending_approval", "handshake-probe",
 		"CountersignTenant", "CountersignServer", "CountersignState",
 		"PolicyChange", "renew_exception", "policy_changed", "policy/t/n@1",
+		"Connection", "edit_connection", "connection_changed", "connection/t/n",
 		"server/t/n", "discovery/t/srv_1/3", "test/t/x",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -20,7 +20,7 @@ func (s *server) pending(ctx workflow.Context) bool {
 			return true
 		}
 	}
-	return workflow.GetSignalChannel(ctx, SignalPolicy).Len() > 0
+	return workflow.GetSignalChannel(ctx, SignalPolicy).Len() > 0 || workflow.GetSignalChannel(ctx, SignalConnection).Len() > 0
 }
 
 // receive takes one signal and does what it says.
@@ -38,6 +38,9 @@ func (s *server) receive(ctx workflow.Context) error {
 	}
 	if workflow.GetSignalChannel(ctx, SignalPolicy).ReceiveAsync(&raw) {
 		return s.onPolicy(ctx, raw)
+	}
+	if workflow.GetSignalChannel(ctx, SignalConnection).ReceiveAsync(&raw) {
+		return s.onConnection(ctx, raw)
 	}
 	for _, verb := range decisions {
 		if workflow.GetSignalChannel(ctx, verb).ReceiveAsync(&raw) {
@@ -58,6 +61,30 @@ func (s *server) onPolicy(ctx workflow.Context, raw converter.RawValue) error {
 		Tenant: s.Tenant, ServerID: s.State.Server.ServerID, Digest: in.Digest,
 	})
 	return s.own(ctx, out.Server, err)
+}
+
+// onConnection takes the newest version of the connection that the server uses:
+// whatever the table has is what somebody was allowed to write, so it does no
+// harm when a stranger asks. Another target unbinds, and is discovered.
+func (s *server) onConnection(ctx workflow.Context, raw converter.RawValue) error {
+	var in ConnectionSignal
+	if decode(raw, &in) != nil || in.Name == "" || in.Version <= 0 {
+		return nil //nolint:nilerr // a stranger's
+	}
+	before := s.State.Server.TargetDigest
+	out, err := do(ctx, committing, fmt.Sprintf("take connection %s@%d", in.Name, in.Version), act.TakeConnection, activities.TakeConnectionInput{
+		Tenant: s.Tenant, ServerID: s.State.Server.ServerID, Name: in.Name, Version: in.Version,
+	})
+	if err := s.own(ctx, out.Server, err); err != nil {
+		return err
+	}
+	if s.State.Server.TargetDigest != before {
+		s.State.Discover = out.By
+		if s.stopChild != nil {
+			s.stopChild() // it looks at the old target
+		}
+	}
+	return nil
 }
 
 // onProbe applies a changed outcome of the sweep.
