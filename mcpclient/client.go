@@ -3,7 +3,10 @@ package mcpclient
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -34,6 +37,9 @@ type Client struct {
 	// Credentials gives the credential of a target that is reached over HTTP; nil,
 	// or a nil answer: none.
 	Credentials func(context.Context, registry.Target) (Credential, error)
+	// Transport says how a target is reached over HTTP, besides what the target
+	// itself says; nil: in the usual way.
+	Transport func(context.Context, registry.Target) (Transport, error)
 	// Processes is how many processes run at once; 4 when 0. Further calls wait.
 	Processes int
 
@@ -126,6 +132,13 @@ func (c *Client) Probe(ctx context.Context, target registry.Target, era string) 
 	}, err
 }
 
+// Transport is how one server is reached.
+type Transport struct {
+	AllowNetworks []netip.Prefix    // may be dialled, besides what the guard allows
+	RootCAs       *x509.CertPool    // that are trusted; nil: the guard's
+	Certificates  []tls.Certificate // ours, for a server that asks
+}
+
 // visit is one call's meeting with one server.
 type visit struct {
 	guard   *outbound.Guard
@@ -133,7 +146,8 @@ type visit struct {
 	limits  registry.Limits
 	command *Command     // of the transport stdio; else nil
 	http    *http.Client // of this visit only, nil for a command; its total of bytes is the visit's
-	badge   *badge       // what the client authorises requests with; nil: nothing
+	way     Transport
+	badge   *badge // what the client authorises requests with; nil: nothing
 	self    *mcp.Implementation
 	agent   string
 	diary   *diary
@@ -173,6 +187,11 @@ func (c *Client) visit(ctx context.Context, target registry.Target, progress fun
 	if err != nil {
 		return nil, err
 	}
+	if c.Transport != nil {
+		if v.way, err = c.Transport(ctx, target); err != nil {
+			return nil, err
+		}
+	}
 	v.badge, v.diary.mask = badge, badge.text
 	v.http = v.authorize(v.client(v.limits.PageBytes))
 	v.leave = v.http.CloseIdleConnections
@@ -202,6 +221,9 @@ func (c *Client) prepare(ctx context.Context, v *visit) error {
 func (v *visit) client(responseBytes int64) *http.Client {
 	client := v.guard.Client(outbound.ClientOptions{
 		DialAddress:    v.target.DialAddress,
+		AllowNetworks:  v.way.AllowNetworks,
+		RootCAs:        v.way.RootCAs,
+		Certificates:   v.way.Certificates,
 		ConnectTimeout: min(v.limits.Connect, 5*time.Second),
 		ResponseBytes:  responseBytes,
 		TotalBytes:     v.limits.TotalBytes,

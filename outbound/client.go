@@ -1,10 +1,14 @@
 package outbound
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"net"
 	"net/http"
+	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -15,6 +19,13 @@ type ClientOptions struct {
 	// servers behind an internal address. The Host header and the name in the
 	// certificate stay the URL's. Every connection of the client goes there.
 	DialAddress string
+	// AllowNetworks are networks that this client may dial besides those of the
+	// guard.
+	AllowNetworks []netip.Prefix
+	// RootCAs replaces the guard's certificate authorities; nil is the guard's.
+	RootCAs *x509.CertPool
+	// Certificates are shown to servers that ask for one.
+	Certificates []tls.Certificate
 	// ConnectTimeout bounds the look-up of a name, a connection attempt and the
 	// TLS handshake, each. Default 5 s.
 	ConnectTimeout time.Duration
@@ -33,7 +44,8 @@ const maxHeaderBytes = 64 << 10
 
 // Client gives an HTTP client for one server. It has connections of its own,
 // shared with no other client; the caller ends them with CloseIdleConnections.
-// It follows no redirect: the caller gets the 3xx response.
+// It follows no redirect: the caller gets the 3xx response. Public addresses are
+// spoken to over HTTPS only.
 //
 // Its errors come inside a [net/url.Error], as usual; registry.AsError finds
 // the reason. Reading a body past its limit fails with the reason too_large.
@@ -46,6 +58,11 @@ func (g *Guard) Client(o ClientOptions) *http.Client {
 	}
 	if o.TotalBytes <= 0 {
 		o.TotalBytes = 32 << 20
+	}
+	if len(o.AllowNetworks) > 0 {
+		wider := *g
+		wider.allow = slices.Concat(g.allow, o.AllowNetworks)
+		g = &wider
 	}
 	return &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -60,7 +77,7 @@ func (g *Guard) Client(o ClientOptions) *http.Client {
 					}
 					return g.dial(ctx, address, o.ConnectTimeout)
 				},
-				TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: g.rootCAs},
+				TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cmp.Or(o.RootCAs, g.rootCAs), Certificates: o.Certificates},
 				TLSHandshakeTimeout:    o.ConnectTimeout,
 				ResponseHeaderTimeout:  o.HeaderTimeout,
 				ExpectContinueTimeout:  time.Second,
@@ -83,7 +100,7 @@ type transport struct {
 
 // RoundTrip implements [http.RoundTripper].
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := t.inner.RoundTrip(req)
+	resp, err := t.inner.RoundTrip(req.WithContext(context.WithValue(req.Context(), schemeKey{}, req.URL.Scheme)))
 	if err != nil {
 		return nil, explain(req.Context(), req.URL.Hostname(), err)
 	}
@@ -97,6 +114,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp.Body = body
 	return resp, nil
 }
+
+// schemeKey is under which a dialling context has the request's scheme.
+type schemeKey struct{}
 
 // CloseIdleConnections ends the connections that no request uses; see
 // [http.Client.CloseIdleConnections].

@@ -86,6 +86,16 @@ func (g *Guard) Check(addr netip.Addr) error {
 	return blocked(addr.String(), "the address %s is not a public one", addr)
 }
 
+// private refuses to speak plain HTTP to an address that no allowed network has:
+// everybody on the way could read along, credentials too.
+func (g *Guard) private(ctx context.Context, addr netip.Addr) error {
+	if ctx.Value(schemeKey{}) != "http" || slices.ContainsFunc(g.allow, func(p netip.Prefix) bool { return p.Contains(addr.WithZone("").Unmap()) }) {
+		return nil
+	}
+	return registry.Errorf(registry.ReasonBlockedAddress, "the address %s is public, and plain HTTP is not spoken there", addr).
+		With("address", addr.String()).WithNext("use https://, or ask the operator to allow the network for outbound connections")
+}
+
 func blocked(address, format string, args ...any) *registry.Error {
 	return registry.Errorf(registry.ReasonBlockedAddress, format, args...).
 		With("address", address).
@@ -174,7 +184,7 @@ func (g *Guard) resolve(ctx context.Context, host string, timeout time.Duration)
 		if err := g.Check(addr); err != nil {
 			return nil, err
 		}
-		return []netip.Addr{addr}, nil
+		return []netip.Addr{addr}, g.private(ctx, addr)
 	}
 	if endsInNumber(host) {
 		return nil, blocked(Excerpt(host, 100), "the host %s is a number in a form that programs read differently", Excerpt(host, 100))
@@ -194,6 +204,9 @@ func (g *Guard) resolve(ctx context.Context, host string, timeout time.Duration)
 		addrs[i] = addr.Unmap()
 		if err := g.Check(addrs[i]); err != nil {
 			return nil, blocked(addrs[i].String(), "the name %s leads to %s, which is not a public address", Excerpt(host, 260), addrs[i])
+		}
+		if err := g.private(ctx, addrs[i]); err != nil {
+			return nil, err
 		}
 	}
 	return addrs[:min(len(addrs), maxAddresses)], nil

@@ -199,7 +199,7 @@ func TestOnlyAllowedNetworksOpenTheGuard(t *testing.T) {
 func TestRebindingFindsNoSecondLookUp(t *testing.T) {
 	c := newCanary(t)
 	guard := outbound.NewGuard(outbound.Options{Resolver: names{"flip.example": {{"93.184.216.34"}, {"127.0.0.1"}, {"93.184.216.34", "127.0.0.1"}}}})
-	url := "http://flip.example:" + c.port + "/mcp"
+	url := "https://flip.example:" + c.port + "/mcp"
 	if _, err := get(t, guard, url, outbound.ClientOptions{}); registry.ReasonOf(err) == registry.ReasonBlockedAddress {
 		t.Errorf("the public answer was refused: %v", err)
 	}
@@ -211,6 +211,39 @@ func TestRebindingFindsNoSecondLookUp(t *testing.T) {
 	}
 	if n := c.count.Load(); n != 0 {
 		t.Errorf("the canary saw %d connections", n)
+	}
+}
+
+// Whoever is on the way to a public address reads plain HTTP along.
+func TestPublicAddressesAreSpokenToOverHTTPSOnly(t *testing.T) {
+	t.Parallel()
+	guard := outbound.NewGuard(outbound.Options{Resolver: names{"public.example": {{"203.0.113.0"}, {"93.184.216.34"}}}})
+	for _, url := range []string{"http://93.184.216.34/mcp", "http://[2606:2800:220:1::1]/mcp", "http://public.example/mcp"} {
+		_, err := get(t, guard, url, outbound.ClientOptions{ConnectTimeout: time.Second})
+		if e, ok := registry.AsError(err); !ok || e.Reason != registry.ReasonBlockedAddress || e.Next == "" {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	wide := outbound.NewGuard(outbound.Options{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("93.184.216.34/32")}})
+	if _, err := get(t, wide, "http://93.184.216.34:1/mcp", outbound.ClientOptions{ConnectTimeout: time.Millisecond}); registry.ReasonOf(err) == registry.ReasonBlockedAddress {
+		t.Errorf("an allowed network: %v", err)
+	}
+}
+
+func TestAClientMayDialWhatItsConnectionOpens(t *testing.T) {
+	t.Parallel()
+	c := newCanary(t)
+	guard := outbound.NewGuard(outbound.Options{})
+	open := outbound.ClientOptions{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
+	if _, err := get(t, guard, "http://127.0.0.1:"+c.port, open); err != nil {
+		t.Error(err)
+	}
+	if _, err := get(t, guard, "http://127.0.0.2:"+c.port, open); registry.ReasonOf(err) != registry.ReasonBlockedAddress {
+		t.Errorf("beside the network: %v", err)
+	}
+	// Nobody else gets it.
+	if _, err := get(t, guard, "http://127.0.0.1:"+c.port, outbound.ClientOptions{}); registry.ReasonOf(err) != registry.ReasonBlockedAddress {
+		t.Errorf("another client: %v", err)
 	}
 }
 

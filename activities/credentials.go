@@ -1,0 +1,143 @@
+package activities
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"countersign/mcpclient"
+	"countersign/registry"
+	"countersign/secrets"
+)
+
+// Broker gives the MCP client what a connection says of credentials and trust.
+// Each call resolves the references for one use, and nothing is kept (R27).
+type Broker struct {
+	Secrets  secrets.Shared
+	Networks []netip.Prefix // that connections may open
+	Log      *slog.Logger   // hears why a reference was not resolved
+}
+
+// Credential gives what requests to a target are authorised with; nil for a
+// target that wants nothing.
+func (b Broker) Credential(ctx context.Context, target registry.Target) (mcpclient.Credential, error) {
+	switch target.AuthKind {
+	case "", registry.AuthKindNone:
+		return nil, nil
+	case registry.AuthKindHeaders:
+		return b.headers(ctx, target)
+	case registry.AuthKindClientCredentials, registry.AuthKindPrivateKeyJWT, registry.AuthKindTokenExchange, registry.AuthKindWorkloadIdentity:
+	}
+	return nil, registry.Errorf(registry.ReasonAuthKindUnsupported, "this version cannot authorise requests by %s", target.AuthKind).
+		WithNext("give the connection another auth_kind")
+}
+
+func (b Broker) headers(ctx context.Context, target registry.Target) (mcpclient.Credential, error) {
+	out := &headerCredential{values: make(map[string]secrets.Value, len(target.Headers))}
+	var hidden []secrets.Value
+	for _, name := range slices.Sorted(maps.Keys(target.Headers)) {
+		ref := target.Headers[name]
+		value, err := b.resolve(ctx, target, ref)
+		if err != nil {
+			return nil, err
+		}
+		if !httpguts.ValidHeaderFieldValue(value.Reveal()) {
+			return nil, unusable(ref, "has characters that a header cannot have")
+		}
+		out.values[name] = value
+		hidden = append(hidden, value)
+		// Who is told "Bearer TOKEN" may say TOKEN.
+		for part := range strings.FieldsSeq(value.Reveal()) {
+			if len(part) >= leastPart {
+				hidden = append(hidden, secrets.Secret(part))
+			}
+		}
+	}
+	out.mask = secrets.NewMask(hidden...)
+	return out, nil
+}
+
+// leastPart is the shortest word of a header's value that is masked by itself, in
+// bytes.
+const leastPart = 8
+
+func (b Broker) resolve(ctx context.Context, target registry.Target, ref string) (secrets.Value, error) {
+	value, err := b.Secrets.Resolve(ctx, target.TenantID, ref)
+	if e, ok := registry.AsError(err); ok {
+		b.Log.LogAttrs(ctx, slog.LevelWarn, "a secret of a connection is not to be had", slog.String("tenant", target.TenantID),
+			slog.Any("error", err), slog.Any("cause", e.Err))
+	}
+	return value, err
+}
+
+// unusable is a secret that is there and is not what it is used for. What it is
+// stays untold.
+func unusable(ref, why string) error {
+	return registry.Errorf(registry.ReasonSecretRefUnresolved, "the secret %s %s", ref, why).
+		With("reference", ref).WithNext("have the operator put the right one there")
+}
+
+// Transport gives whom a target's connection trusts, which networks it opens and
+// who we are to it.
+func (b Broker) Transport(ctx context.Context, target registry.Target) (mcpclient.Transport, error) {
+	var out mcpclient.Transport
+	for _, text := range target.AllowedNetworks {
+		// What the operator named when the connection was made may be less now.
+		if p, err := netip.ParsePrefix(text); err == nil && registry.AllowsNetwork(b.Networks, p) {
+			out.AllowNetworks = append(out.AllowNetworks, p)
+		}
+	}
+	if target.CABundle != "" {
+		out.RootCAs = x509.NewCertPool()
+		if !out.RootCAs.AppendCertsFromPEM([]byte(target.CABundle)) {
+			return out, registry.Errorf(registry.ReasonInvalidArgument, "the connection's CA bundle cannot be read")
+		}
+	}
+	if target.ClientCertificateRef == "" {
+		return out, nil
+	}
+	certificate, err := b.resolve(ctx, target, target.ClientCertificateRef)
+	if err != nil {
+		return out, err
+	}
+	key, err := b.resolve(ctx, target, target.ClientKeyRef)
+	if err != nil {
+		return out, err
+	}
+	pair, err := tls.X509KeyPair([]byte(certificate.Reveal()), []byte(key.Reveal()))
+	if err != nil { // whose text may repeat what it read
+		return out, unusable(target.ClientKeyRef, "is not the key, in PEM, of the certificate "+target.ClientCertificateRef)
+	}
+	out.Certificates = []tls.Certificate{pair}
+	return out, nil
+}
+
+// headerCredential puts secrets into header fields.
+type headerCredential struct {
+	values map[string]secrets.Value
+	mask   *secrets.Mask
+}
+
+// Authorize implements [mcpclient.Credential].
+func (c *headerCredential) Authorize(_ context.Context, r *http.Request) error {
+	for name, value := range c.values {
+		r.Header.Set(name, value.Reveal())
+	}
+	return nil
+}
+
+// Refused implements [mcpclient.Credential]: a second attempt would show the same.
+func (*headerCredential) Refused(context.Context, *http.Response) (again bool, err error) {
+	return false, nil
+}
+
+// Mask implements [mcpclient.Credential].
+func (c *headerCredential) Mask(text string) string { return c.mask.String(text) }
