@@ -192,6 +192,12 @@ func behave(behaviour, mark string) {
 			_, _ = fmt.Fprintln(os.Stderr, err)
 			os.Exit(9)
 		}
+	case "host of another": // likewise, of a program that takes what it can get
+		command := mcpclient.Command{Argv: []string{os.Args[4], "-mark", mark, "-at-start", "company"}, Start: patience}
+		command.Limits.Tasks = 1000
+		say("starting")
+		_, _, _ = starter(command, nil).Discover(context.Background(), overStdio, "", nil)
+		return
 	case "host", "host without a sandbox": // runs a client of its own, which starts a peer that never answers
 		command := mcpclient.Command{Argv: []string{os.Args[0], "peer", "double fork and never", mark}}
 		if behaviour == "host without a sandbox" {

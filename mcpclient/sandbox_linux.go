@@ -76,7 +76,8 @@ func bubblewrap(command *Command) (argv []string, texts [][]byte, fault *registr
 	}
 	options = append(options, "--proc", "/proc", "--dev", "/dev")
 	options = append(options, tmpfs("/dev/shm", limits.Tmp)...)
-	options = append(options, "--remount-ro", "/dev")
+	// Of /proc/sys some would be the worker's to write if it runs as the superuser.
+	options = append(options, "--remount-ro", "/dev", "--remount-ro", "/proc")
 	if command.Image == "" {
 		options = append(options, "--remount-ro", "/") // it is a tmpfs, in which bubblewrap made the folders
 	}

@@ -391,14 +391,14 @@ func TestLimitsOfACommandAreChecked(t *testing.T) {
 	t.Parallel()
 	for key, limits := range map[string]registry.CommandLimits{
 		"limits.memory_mib": {Memory: 1}, "limits.tmp_mib": {Tmp: -1}, "limits.tasks": {Tasks: 1}, "limits.open_files": {OpenFiles: 3},
-		"limits.address_space_mib": {AddressSpace: 1}, "limits.cpu_time": {CPUTime: time.Millisecond}, "limits.cpus": {CPUs: -1},
+		"limits.address_space_mib": {AddressSpace: 1}, "limits.cpu_time": {CPUTime: time.Millisecond},
 	} {
 		err := files(func(k *registry.Command) { k.Limits = limits }).Check()
 		if e, ok := registry.AsError(err); !ok || e.Fact("key") != key {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
-	if got := (registry.CommandLimits{Memory: 5}).Defaults(); got.Memory != 5 || got.Tasks != 256 || got.CPUs != 2 || got.AddressSpace != 0 {
+	if got := (registry.CommandLimits{Memory: 5}).Defaults(); got.Memory != 5 || got.Tasks != 256 || got.AddressSpace != 0 {
 		t.Errorf("%+v", got)
 	}
 }

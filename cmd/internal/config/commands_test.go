@@ -21,7 +21,7 @@ commands:
     env: {API_KEY: "env:FILES_KEY", lower_case: "file:files/ca.pem", MODE: "plain:a=b c", EMPTY: "plain:"}
     network: true
     mounts: [/srv/shared, /etc/mcp.json]
-    limits: {start: 30s, memory_mib: 2048, tmp_mib: 64, tasks: 99, open_files: 100, address_space_mib: 4096, cpu_time: 1m, cpus: 0.5}
+    limits: {start: 30s, memory_mib: 2048, tmp_mib: 64, tasks: 99, open_files: 100, address_space_mib: 4096, cpu_time: 1m}
     tenants: [acme]
   - name: open
     argv: [/usr/bin/true]
@@ -46,7 +46,7 @@ func TestCommandsAreReadAsWritten(t *testing.T) {
 		Ref: "files", Argv: []string{"/usr/bin/node", "/opt/files.js", "--root", "/srv/a b"}, Dir: "/srv", Image: "/images/node",
 		Env: map[string]string{"API_KEY": "env:FILES_KEY", "lower_case": "file:files/ca.pem", "MODE": "plain:a=b c", "EMPTY": "plain:"}, Network: true,
 		Sandbox: registry.SandboxBubblewrap, Mounts: []string{"/srv/shared", "/etc/mcp.json"}, Start: 30 * time.Second,
-		Limits: registry.CommandLimits{Memory: 2 << 30, Tmp: 64 << 20, Tasks: 99, OpenFiles: 100, AddressSpace: 4 << 30, CPUTime: time.Minute, CPUs: 0.5},
+		Limits: registry.CommandLimits{Memory: 2 << 30, Tmp: 64 << 20, Tasks: 99, OpenFiles: 100, AddressSpace: 4 << 30, CPUTime: time.Minute},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -1,4 +1,4 @@
--- What of the machine's files a command's sandbox has, and containers beside bubblewrap.
+-- What of the machine's files a command's sandbox has besides.
 ALTER TABLE commands ADD COLUMN mounts TEXT NOT NULL DEFAULT 'null';
 ALTER TABLE commands DROP CONSTRAINT commands_sandbox_check;
 ALTER TABLE commands ADD CONSTRAINT commands_sandbox_check CHECK (sandbox IN ('bubblewrap', 'docker', 'podman', 'none'));

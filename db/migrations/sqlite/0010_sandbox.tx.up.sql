@@ -1,4 +1,4 @@
--- What of the machine's files a command's sandbox has, and containers beside bubblewrap.
+-- What of the machine's files a command's sandbox has besides.
 CREATE TABLE commands_new (
   tenant_id     TEXT NOT NULL,
   target_digest TEXT NOT NULL,

@@ -947,8 +947,7 @@ type Command struct {
 	Ref string `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	// The program by its absolute path, and its arguments. No shell sees them.
 	Argv []string `protobuf:"bytes,2,rep,name=argv,proto3" json:"argv,omitempty"`
-	// The directory that is its root, or the container's image by its digest; the
-	// machine's root when empty.
+	// The directory that is its root; the machine's when empty.
 	Image string `protobuf:"bytes,3,opt,name=image,proto3" json:"image,omitempty"`
 	// Its working directory; / when empty.
 	WorkingDirectory string `protobuf:"bytes,4,opt,name=working_directory,json=workingDirectory,proto3" json:"working_directory,omitempty"`
@@ -957,7 +956,7 @@ type Command struct {
 	Env map[string]string `protobuf:"bytes,5,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Whether it has the machine's network.
 	Network bool `protobuf:"varint,6,opt,name=network,proto3" json:"network,omitempty"`
-	// How it is kept from the machine: bubblewrap, docker, podman or none.
+	// How it is kept from the machine: bubblewrap or none.
 	Sandbox string `protobuf:"bytes,7,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
 	// Files and folders of the machine that it may read besides.
 	Mounts        []string `protobuf:"bytes,8,rep,name=mounts,proto3" json:"mounts,omitempty"`
