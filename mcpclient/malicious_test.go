@@ -172,7 +172,7 @@ func TestWithoutASandboxItWouldBeDone(t *testing.T) {
 	}
 }
 
-// TestWhoTakesTooMuchIsEnded: an avalanche of processes, memory and files without end. The
+// TestWhoTakesTooMuchIsEnded: too many processes, memory and files without end. The
 // worker is as it was before, and nothing is left.
 func TestWhoTakesTooMuchIsEnded(t *testing.T) {
 	take := func(what string) (*registry.Error, string) {

@@ -193,7 +193,7 @@ func behave(behaviour, mark string) {
 			os.Exit(9)
 		}
 	case "host of another": // likewise, of a program that takes what it can get
-		command := mcpclient.Command{Argv: []string{os.Args[4], "-mark", mark, "-at-start", "company"}, Start: patience}
+		command := mcpclient.Command{Argv: []string{os.Args[4], "-mark", mark, "-at-start", "tasks"}, Start: patience}
 		command.Limits.Tasks = 1000
 		say("starting")
 		_, _, _ = starter(command, nil).Discover(context.Background(), overStdio, "", nil)

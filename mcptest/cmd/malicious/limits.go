@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
-	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -108,19 +108,16 @@ func takeFiles() int64 {
 	return took
 }
 
-// takeTasks forks like an avalanche: every process starts others in sessions of
-// their own, which do the same. It ends by itself at some 1,500 processes, so that a
-// machine that does not stop it lives on.
-func takeTasks(depth, width int) {
-	for range width {
-		if depth > 0 {
-			args := append(slices.Clone(os.Args[1:]), "-depth", strconv.Itoa(depth-1))
-			child := exec.Command("/proc/self/exe", args...) //nolint:gosec,noctx // its own program
-			child.SysProcAttr = &unix.SysProcAttr{Setsid: true}
-			_ = child.Start()
-		}
+// takeTasks starts company processes in sessions of their own, which stay for a
+// minute. They start none themselves: a machine that does not stop them lives on.
+func takeTasks(others int) {
+	for range others {
+		args := append(slices.Clone(os.Args[1:]), "-at-start", "stay")
+		child := exec.Command("/proc/self/exe", args...) //nolint:gosec,noctx // its own program
+		child.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+		_ = child.Start()
 	}
-	select {}
+	time.Sleep(time.Minute)
 }
 
 // takeMemory fills memory without end.

@@ -9,8 +9,7 @@
 //
 // PATHS, ADDRESSES and PIDS are separated by commas; what stands in them is tried
 // besides what is tried everywhere. TAKE is what it takes before it says anything:
-// tasks (an avalanche of processes), company (20 of them that stay), memory, or
-// files. With -try it is no server: it
+// tasks (twenty processes that stay for a minute), memory, or files. With -try it is no server: it
 // makes that one attempt and prints the outcome.
 package main
 
@@ -50,6 +49,10 @@ func (a attempt) make() outcome {
 	return outcome{a.name, false, gained}
 }
 
+// company is how many processes it starts: more threads than a limit of 64, and no
+// danger to a machine.
+const company = 20
+
 func main() {
 	if err := run(os.Args[1:]); err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "error:", err)
@@ -65,7 +68,6 @@ func run(args []string) error {
 	connects := flags.String("connect", "", "")
 	writes := flags.String("write", "", "")
 	kills := flags.String("kill", "", "")
-	depth := flags.Int("depth", 3, "") // of its children's children
 	only := flags.String("try", "", "")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -77,15 +79,16 @@ func run(args []string) error {
 	switch *take {
 	case "":
 	case "tasks":
-		takeTasks(*depth, 11)
-	case "company":
-		takeTasks(min(*depth, 1), 20)
+		takeTasks(company)
+	case "stay":
+		takeTasks(0)
+		return nil
 	case "memory":
 		takeMemory()
 	case "files":
 		fmt.Fprintln(os.Stderr, "it took", takeFiles(), "bytes of files")
 	default:
-		return fmt.Errorf("-at-start %s: tasks, company, memory or files", *take)
+		return fmt.Errorf("-at-start %s: tasks, memory or files", *take)
 	}
 	server := mcp.NewServer(&mcp.Implementation{Name: "malicious", Version: "1"}, nil)
 	attempts := slices.Concat(files(list(*reads), list(*writes)), network(list(*connects)), processes(list(*kills)), kernel(), limits())
