@@ -169,6 +169,7 @@ type api struct {
 
 	approvals registryv1connect.ApprovalServiceClient
 	policies  registryv1connect.PolicyServiceClient
+	audit     registryv1connect.AuditServiceClient
 }
 
 // connect makes the clients of the API; nothing is sent yet.
@@ -202,6 +203,7 @@ func (c *cli) clients(where connection) *api {
 
 		approvals: registryv1connect.NewApprovalServiceClient(client, where.server, options),
 		policies:  registryv1connect.NewPolicyServiceClient(client, where.server, options),
+		audit:     registryv1connect.NewAuditServiceClient(client, where.server, options),
 	}
 }
 
