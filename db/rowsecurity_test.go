@@ -97,7 +97,7 @@ func TestAQueryThatForgetsTheTenantFindsNothing(t *testing.T) {
 			denied(t, as(t, d, "countersign_app", tenant), fmt.Sprintf("INSERT INTO %[1]s OVERRIDING SYSTEM VALUE TABLE spare.%[1]s", table), adding)
 		}
 		switch table {
-		case "audit", "audit_checkpoints", "audit_heads", "decisions", "outbox", "policies", "server_versions": // only added to, or read
+		case "audit", "audit_checkpoints", "audit_heads", "connections", "decisions", "outbox", "policies", "server_targets", "server_versions": // only added to, or read
 			denied(t, as(t, d, "countersign_app", "acme"), "UPDATE "+table+" SET tenant_id = tenant_id", "permission denied")
 			denied(t, as(t, d, "countersign_app", "acme"), "DELETE FROM "+table, "permission denied")
 		default:
@@ -112,7 +112,7 @@ func TestAQueryThatForgetsTheTenantFindsNothing(t *testing.T) {
 		}
 		denied(t, as(t, d, "countersign_app", "acme"), "TRUNCATE "+table+" CASCADE", "permission denied")
 	}
-	denied(t, as(t, d, "countersign_app", "acme"), "UPDATE connections SET tenant_id = 'globex'", "row-level security")
+	denied(t, as(t, d, "countersign_app", "acme"), "UPDATE mcp_servers SET tenant_id = 'globex'", "row-level security")
 	denied(t, as(t, d, "countersign_app", "acme"), "CREATE TABLE mine (id INT)", "permission denied")
 	denied(t, as(t, d, "countersign_app", "acme"), "ALTER TABLE tools DISABLE ROW LEVEL SECURITY", "must be owner")
 	acme.resolves("weather.forecast", "")
