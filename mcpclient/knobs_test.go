@@ -235,8 +235,8 @@ var knobs = []knob{
 	{script: "stdio-double-fork", outcome: met(modern, 3)},
 	{script: "stdio-double-fork-output", outcome: met(modern, 3)},
 	{script: "stdio-exit", outcome: refused(registry.ReasonUnreachable, facts{"exit_code": "1", "stderr": "missing API_KEY"})},
-	{script: "stdio-silent", waits: true, outcome: refused(registry.ReasonTimeout, facts{"limit_seconds": "2"})},
-	{script: "stdio-deaf", waits: true, outcome: refused(registry.ReasonTimeout, facts{"limit_seconds": "2"})},
+	{script: "stdio-silent", waits: true, outcome: refused(registry.ReasonTimeout, facts{"limit_seconds": "6"}), limits: start(6 * time.Second)}, // of which making the sandbox may take some
+	{script: "stdio-deaf", waits: true, outcome: refused(registry.ReasonTimeout, facts{"limit_seconds": "6"}), limits: start(6 * time.Second)},
 	{script: "stdio-long-line", heap: 96, outcome: refused(registry.ReasonProtocolError, facts{"limit_bytes": "16777216", "scope": "line"})},
 	{script: "stdio-endless-line", heap: 96, outcome: refused(registry.ReasonProtocolError, facts{"limit_bytes": "16777216", "scope": "line"})},
 	{script: "stdio-id-wrong", waits: true, outcome: badList(modern, registry.ReasonProtocolError), limits: start(patience)},
