@@ -56,7 +56,7 @@ const company = 20
 func main() {
 	if err := run(os.Args[1:]); err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
+		os.Exit(1) //nolint:forbidigo // a program
 	}
 }
 
