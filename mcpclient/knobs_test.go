@@ -228,7 +228,7 @@ var knobs = []knob{
 	{script: "stdio-notifications-first", outcome: met(modern, 3)},
 	{script: "stdio-stderr-flood", heap: 16, outcome: met(modern, 3)},
 	{script: "stdio-slow-start", outcome: met(modern, 3)},
-	{script: "stdio-silent-discover", outcome: met(legacy, 3), limits: start(3 * time.Second)},
+	{script: "stdio-silent-discover", outcome: met(legacy, 3), limits: start(8 * time.Second)},
 	{script: "stdio-exit-on-discover", outcome: met(legacy, 3)},
 	{script: "stdio-ignore-eof", outcome: met(modern, 3)},
 	{script: "stdio-ignore-term", outcome: met(modern, 3)},
@@ -379,7 +379,7 @@ func TestEveryFaultHasItsOutcome(t *testing.T) {
 		t.Errorf("reasons that must have a row, and those of the rows:\n%s", diff)
 	}
 	var group errgroup.Group
-	group.SetLimit(24) // most of them wait
+	group.SetLimit(12) // most of them wait
 	for _, m := range light {
 		group.Go(func() error {
 			m.run(t, program)
