@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"reflect"
 	"slices"
 
 	"github.com/uptrace/bun"
@@ -26,7 +27,23 @@ func insert[T any](ctx context.Context, q bun.IDB, rows []T, on string) error {
 	return nil
 }
 
-// upsert adds rows, or overwrites those of the same key.
-func upsert[T any](ctx context.Context, q bun.IDB, rows []T, key string) error {
-	return insert(ctx, q, rows, "CONFLICT ("+key+") DO UPDATE")
+// upsert adds rows, or overwrites those of the same key but for the columns that
+// are to stay as they are.
+func upsert[T any](ctx context.Context, q bun.IDB, rows []T, key string, stay ...string) error {
+	on := "CONFLICT (" + key + ") DO UPDATE"
+	if len(stay) == 0 {
+		return insert(ctx, q, rows, on)
+	}
+	for chunk := range slices.Chunk(rows, bulkRows) {
+		insert := q.NewInsert().Model(&chunk).On(on)
+		for _, field := range q.Dialect().Tables().Get(reflect.TypeFor[T]()).DataFields {
+			if !slices.Contains(stay, field.Name) {
+				insert = insert.Set("? = EXCLUDED.?", bun.Ident(field.Name), bun.Ident(field.Name))
+			}
+		}
+		if _, err := insert.Exec(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -245,12 +245,25 @@ func (row *serverRow) pin() error {
 }
 
 func (t *tx) saveCatalog(ctx context.Context, r *registry.Record, c registry.Changes) error {
-	var tools []toolRow
+	// What a tool says is most of its row, and seldom what changed: a switch of
+	// 10,000 tools need not write it.
+	tools := make([]toolRow, 0, len(c.Tools))
+	var told, kept []toolRow
 	for _, name := range sorted(c.Tools) {
 		tool := *r.Tools[name]
-		tools = append(tools, toolRow{Tool: tool, ExternalKey: key(tool.ExternalID), ToolKey: key(tool.ToolID), Live: true})
+		row := toolRow{Tool: tool, ExternalKey: key(tool.ExternalID), ToolKey: key(tool.ToolID), Live: true}
+		tools = append(tools, row)
+		if t.saysAsBefore(&tool) {
+			row.Title, row.Description = "", ""
+			kept = append(kept, row)
+		} else {
+			told = append(told, row)
+		}
 	}
-	if err := upsert(ctx, t, tools, "tenant_id, server_id, external_key"); err != nil {
+	if err := upsert(ctx, t, told, "tenant_id, server_id, external_key"); err != nil {
+		return err
+	}
+	if err := upsert(ctx, t, kept, "tenant_id, server_id, external_key", "title", "description"); err != nil {
 		return err
 	}
 	if err := t.roomForTools(ctx, tools); err != nil {

@@ -32,16 +32,20 @@ func searchRowOf(t *registry.Tool, server string) searchRow {
 // searched are the texts by which a tool is found.
 type searched struct{ title, description string }
 
+// saysAsBefore says whether a tool was loaded with the words that it has.
+func (t *tx) saysAsBefore(tool *registry.Tool) bool {
+	before, known := t.loaded[tool.ExternalID]
+	return known && before == searched{tool.Title, tool.Description}
+}
+
 // saveSearch keeps the words of the tools that are new or read otherwise than
 // when they were loaded.
 func (t *tx) saveSearch(ctx context.Context, server string, tools []toolRow) error {
 	var rows []searchRow
 	for i := range tools {
-		tool := &tools[i].Tool
-		if before, known := t.loaded[tool.ExternalID]; known && before == (searched{tool.Title, tool.Description}) {
-			continue
+		if tool := &tools[i].Tool; !t.saysAsBefore(tool) {
+			rows = append(rows, searchRowOf(tool, server))
 		}
-		rows = append(rows, searchRowOf(tool, server))
 	}
 	return insertSearch(ctx, t, rows, "CONFLICT (tenant_id, server_id, external_key) DO UPDATE SET names = EXCLUDED.names, titles = EXCLUDED.titles, words = EXCLUDED.words")
 }
