@@ -5,7 +5,8 @@ SHELL := bash
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 export PATH := $(CURDIR)/.cache/bin:$(CURDIR)/tools/node_modules/.bin:$(PATH)
 
-# What test, test-race and bench run on.
+# What test, test-race and bench run on. One package at a time, where they run: the large ones keep every core busy
+# by themselves, and have deadlines.
 PKG ?= ./...
 
 PLUGINS := $(addprefix .cache/bin/,protoc-gen-go protoc-gen-connect-go protoc-gen-openapiv3)
@@ -27,11 +28,13 @@ build: ## build both programs into bin/
 
 .PHONY: test
 test: .cache/bin/gotestsum ## run the tests; starts a Postgres for them, and installs it if there is none
-	scripts/postgres.sh gotestsum --format=pkgname-and-test-fails -- -timeout=20m $(PKG)
+	go build $(PKG)
+	scripts/postgres.sh gotestsum --format=pkgname-and-test-fails -- -p=1 -timeout=20m $(PKG)
 
 .PHONY: test-race
 test-race: .cache/bin/gotestsum ## run the tests under the race detector
-	scripts/postgres.sh gotestsum --format=pkgname-and-test-fails -- -timeout=40m -race $(PKG)
+	go build -race $(PKG)
+	scripts/postgres.sh gotestsum --format=pkgname-and-test-fails -- -p=1 -timeout=40m -race $(PKG)
 
 # Those that approvals rest on; the others run on their seeds with the tests.
 FUZZ := CanonicalItems Diff

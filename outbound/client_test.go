@@ -144,7 +144,11 @@ func TestFailuresHaveReasons(t *testing.T) {
 		{"headers are endless", headers, outbound.Options{}, registry.ReasonTooLarge, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := get(t, loopback(tt.guard), tt.url, outbound.ClientOptions{HeaderTimeout: 200 * time.Millisecond})
+			var options outbound.ClientOptions
+			if tt.want == registry.ReasonTimeout {
+				options.HeaderTimeout = 200 * time.Millisecond
+			}
+			_, err := get(t, loopback(tt.guard), tt.url, options)
 			e, ok := registry.AsError(err)
 			if !ok || e.Reason != tt.want {
 				t.Fatalf("%v", err)

@@ -28,8 +28,9 @@ func test(m *testing.M) int {
 	parallel := false
 	flag.Visit(func(f *flag.Flag) { parallel = parallel || f.Name == "test.parallel" })
 	if !parallel {
-		// Most of the time these tests wait for timeouts of dead processes.
-		_ = flag.Set("test.parallel", "10") // a flag of package testing
+		// Half of the time these tests wait for timeouts of dead processes, and in
+		// the other half one of them keeps a core busy.
+		_ = flag.Set("test.parallel", "4") // a flag of package testing
 	}
 	if programs = os.Getenv(binEnv); programs == "" {
 		dir, err := os.MkdirTemp("", "countersign-e2e-")
