@@ -22,9 +22,15 @@ func NewSnapshot(surface Surface, limits Limits, now time.Time) (Snapshot, error
 		if err != nil {
 			return Snapshot{}, err
 		}
-		s.Items = append(s.Items, items...)
+		if s.Items == nil {
+			s.Items = items // most servers have one list
+		} else {
+			s.Items = append(s.Items, items...)
+		}
 	}
-	b := appendString([]byte(`{"text":`), s.TextDigest)
+	w := borrowWalk()
+	defer w.giveBack()
+	b := appendString(append(w.spare[:0], `{"text":`...), s.TextDigest)
 	b = append(b, `,"kinds":[`...)
 	for i, kind := range s.Kinds {
 		if i > 0 {
@@ -36,8 +42,8 @@ func NewSnapshot(surface Surface, limits Limits, now time.Time) (Snapshot, error
 	if s.Open() {
 		b = append(b, `"open":true,`...)
 	}
-	b = append(appendIdentities(append(b, `"items":`...), s.Items, unknown), '}')
-	s.Digest = digestBytes(b)
+	w.spare = append(appendIdentities(append(b, `"items":`...), s.Items, unknown), '}')
+	s.Digest = digestBytes(w.spare)
 	return s, nil
 }
 
@@ -136,15 +142,18 @@ func itemsOf(l list, limits Limits, unknown map[string]string) ([]Item, error) {
 
 // sortedByName sorts pointers first: items are large.
 func sortedByName(items []Item) []Item {
+	sorted := true
+	for i := 1; i < len(items) && sorted; i++ {
+		sorted = items[i-1].Name <= items[i].Name
+	}
+	if sorted {
+		return items
+	}
 	order := make([]*Item, len(items))
 	for i := range items {
 		order[i] = &items[i]
 	}
-	byName := func(a, b *Item) int { return cmp.Compare(a.Name, b.Name) }
-	if slices.IsSortedFunc(order, byName) {
-		return items
-	}
-	slices.SortFunc(order, byName)
+	slices.SortFunc(order, func(a, b *Item) int { return cmp.Compare(a.Name, b.Name) })
 	out := make([]Item, len(items))
 	for i, item := range order {
 		out[i] = *item
@@ -156,7 +165,14 @@ func sortedByName(items []Item) []Item {
 // definition is the list of their bytes, so that all stay visible; its digests
 // are made of theirs, so that another order or writing of them is no change.
 func mergeDuplicates(items []Item) []Item {
-	out := items[:0]
+	first := 1
+	for first < len(items) && items[first-1].Name != items[first].Name {
+		first++
+	}
+	if first >= len(items) {
+		return items // as in every sound list
+	}
+	out, items := items[:first-1], items[first-1:]
 	for len(items) > 0 {
 		n := 1
 		for n < len(items) && items[n].Name == items[0].Name {
