@@ -73,7 +73,6 @@ func (n names) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, err
 // get makes one request and gives the reason of its failure.
 func get(t *testing.T, g *outbound.Guard, url string, o outbound.ClientOptions) (*http.Response, error) {
 	t.Helper()
-	o.ConnectTimeout = 300 * time.Millisecond
 	client := g.Client(o)
 	t.Cleanup(client.CloseIdleConnections)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader("{}"))
