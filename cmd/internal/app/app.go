@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"time"
 
@@ -106,11 +107,15 @@ func (a App) Run(ctx context.Context) error {
 
 func (a App) serve(ctx context.Context, secure func(net.Listener) net.Listener) error {
 	engine := workflows.NewClient(a.Temporal, a.Namespace, a.Config.Temporal.UIURL)
+	networks, err := a.Config.ConnectionNetworks()
+	if err != nil {
+		return err
+	}
 	options := api.Options{
 		DB:           a.DB,
 		Workflows:    engine,
 		Auth:         a.Auth,
-		Installation: registry.Installation{AllowNoneExceptions: a.Config.AllowNoneAuthenticationExceptions},
+		Installation: a.installation(networks),
 		Log:          a.Log,
 		Hosts:        a.hosts(a.Listener),
 		Checks:       []api.Check{{Name: "temporal", Optional: true, Run: engine.Ping}},
@@ -132,6 +137,10 @@ func (a App) serve(ctx context.Context, secure func(net.Listener) net.Listener) 
 	group.Go(func() error { return listen(ctx, secure(a.Listener), options) })
 	group.Go(func() error { return listen(ctx, secure(a.InternalListener), internal) })
 	return group.Wait()
+}
+
+func (a App) installation(networks []netip.Prefix) registry.Installation {
+	return registry.Installation{AllowNoneExceptions: a.Config.AllowNoneAuthenticationExceptions, ConnectionNetworks: networks}
 }
 
 func limiter(l config.Limits) *api.Limiter {
@@ -169,14 +178,24 @@ func (a App) work(ctx context.Context, settings *settings) (sdk.Worker, error) {
 	if err != nil {
 		return nil, err
 	}
+	resolver, err := references(a.Config)
+	if err != nil {
+		return nil, err
+	}
+	broker, err := a.broker(resolver)
+	if err != nil {
+		return nil, err
+	}
 	acts := &activities.Activities{
 		DB: a.DB,
 		MCP: &mcpclient.Client{
 			Guard: outbound.NewGuard(outbound.Options{AllowNetworks: networks}), Limits: settings.limits,
-			Commands: a.launcher(), Processes: a.Config.Processes, AskBare: true,
+			Credentials: broker.Credential, Transport: broker.Transport, Commands: a.launcher(resolver),
+			Processes: a.Config.Processes, AskBare: true,
 		},
 		Limits:           settings.limits,
 		Command:          settings.command,
+		Installation:     a.installation(broker.Networks),
 		AcceptUnsigned:   a.AcceptUnsigned,
 		ProbeConcurrency: a.Config.Probe.Concurrency,
 		KeepSnapshots:    a.Config.Retention.Snapshots,

@@ -36,7 +36,11 @@ func Audit(ctx context.Context, conf config.Config) (AuditKeys, error) {
 	if err != nil || conf.Audit.SigningKey == "" {
 		return AuditKeys{Others: others}, err
 	}
-	value, err := references(conf).Resolve(ctx, conf.Audit.SigningKey)
+	resolver, err := references(conf)
+	if err != nil {
+		return AuditKeys{}, err
+	}
+	value, err := resolver.Resolve(ctx, conf.Audit.SigningKey)
 	if err != nil {
 		return AuditKeys{}, fmt.Errorf("audit.signing_key: %w", err)
 	}

@@ -2,14 +2,18 @@ package app
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"net/url"
 	"os"
 	"strings"
 
+	"countersign/activities"
 	"countersign/cmd/internal/config"
+	"countersign/outbound"
 	"countersign/secrets"
 	"countersign/workflows"
 )
@@ -17,7 +21,10 @@ import (
 // Codec makes of the configuration what encrypts workflow data; nil without
 // keys. A key is 32 bytes, in base64 or hexadecimal digits.
 func Codec(ctx context.Context, conf config.Config) (*workflows.Codec, error) {
-	resolver := references(conf)
+	resolver, err := references(conf)
+	if err != nil {
+		return nil, err
+	}
 	var keys []workflows.CodecKey
 	for _, k := range conf.Temporal.CodecKeys {
 		value, err := resolver.Resolve(ctx, k.Key)
@@ -44,10 +51,52 @@ func keyOf(v secrets.Value) []byte {
 }
 
 // references resolves what the configuration refers to.
-func references(conf config.Config) secrets.Resolver {
-	return secrets.Resolver{Sources: map[string]secrets.Source{
+func references(conf config.Config) (secrets.Resolver, error) {
+	sources := map[string]secrets.Source{
 		secrets.SchemeEnv: secrets.Env(os.LookupEnv), secrets.SchemeFile: secrets.Files(conf.Secrets.FileRoot),
-	}}
+	}
+	if conf.Secrets.Vault.Address != "" {
+		source, err := vault(conf.Secrets.Vault)
+		if err != nil {
+			return secrets.Resolver{}, fmt.Errorf("secrets.vault: %w", err)
+		}
+		sources[secrets.SchemeVault] = source
+	}
+	return secrets.Resolver{Sources: sources}, nil
+}
+
+// vault gives the source of references to Vault. It is the operator's own, so it
+// may be where servers may not be dialled.
+func vault(v config.Vault) (secrets.Source, error) {
+	networks, err := v.Networks()
+	if err != nil {
+		return nil, err
+	}
+	options := outbound.Options{AllowNetworks: networks}
+	if v.CAFile != "" {
+		text, err := os.ReadFile(v.CAFile)
+		if err != nil {
+			return nil, err
+		}
+		if options.RootCAs = x509.NewCertPool(); !options.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("ca_file %s has no certificate in PEM", v.CAFile)
+		}
+	}
+	return secrets.Vault(secrets.VaultOptions{
+		HTTP:    outbound.NewGuard(options).Client(outbound.ClientOptions{ResponseBytes: 1 << 20, TotalBytes: math.MaxInt64}),
+		Address: v.Address, Namespace: v.Namespace, KV: v.KVVersion, TokenFile: v.TokenFile,
+		Kubernetes: secrets.VaultKubernetes(v.Kubernetes), AppRole: secrets.VaultAppRole(v.AppRole),
+	})
+}
+
+// broker gives the MCP client what connections say.
+func (a App) broker(resolver secrets.Resolver) (activities.Broker, error) {
+	networks, err := a.Config.ConnectionNetworks()
+	shared := secrets.Shared{Resolver: resolver}
+	for _, rule := range a.Config.Secrets.Tenants {
+		shared.Rules = append(shared.Rules, secrets.Rule(rule))
+	}
+	return activities.Broker{Secrets: shared, Networks: networks, Log: a.Log}, err
 }
 
 // origin is that of a page at a URL, as browsers say it; empty without one.

@@ -6,12 +6,12 @@ import (
 
 	"countersign/mcpclient"
 	"countersign/registry"
+	"countersign/secrets"
 )
 
 // launcher gives the MCP client the command of a target, with what its
 // references stand for: they are resolved for this one start (R27, R28).
-func (a App) launcher() func(context.Context, registry.Target) (mcpclient.Command, error) {
-	resolver := references(a.Config)
+func (a App) launcher(resolver secrets.Resolver) func(context.Context, registry.Target) (mcpclient.Command, error) {
 	return func(ctx context.Context, target registry.Target) (mcpclient.Command, error) {
 		k := target.Command
 		if k == nil {

@@ -49,11 +49,6 @@ func (l CommandLimits) limits() registry.CommandLimits {
 	}
 }
 
-// Secrets says where references lead.
-type Secrets struct {
-	FileRoot string `koanf:"file_root"` // directory of file:NAME; empty: there are none
-}
-
 // AllowList holds the commands by name.
 type AllowList map[string]allowed
 

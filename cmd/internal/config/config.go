@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -96,6 +97,8 @@ type Temporal struct {
 // Outbound says where we may go.
 type Outbound struct {
 	AllowNetworks []string `koanf:"allow_networks"`
+	// ConnectionNetworks are those that connections may open for themselves.
+	ConnectionNetworks []string `koanf:"connection_networks"`
 }
 
 // Probe says how servers are watched.
@@ -154,6 +157,11 @@ func (d Database) Options(log *slog.Logger) db.Options {
 	}
 }
 
+// listKeys hold lists of words, which the environment separates by commas.
+var listKeys = []string{
+	"hosts", "outbound.allow_networks", "outbound.connection_networks", "auth.allow_networks", "secrets.vault.allow_networks", "audit.public_keys",
+}
+
 // Load reads the configuration: base, then the file if there is one, then the
 // environment, then the flags that were given. Unknown keys are refused.
 func Load(base Config, path string, flags map[string]any) (Config, error) {
@@ -172,7 +180,7 @@ func Load(base Config, path string, flags map[string]any) (Config, error) {
 		if !ok {
 			return "", nil // of the client, or not ours
 		}
-		if key == "outbound.allow_networks" || key == "auth.allow_networks" || key == "audit.public_keys" || key == "hosts" {
+		if slices.Contains(listKeys, key) {
 			return key, strings.Split(value, ",")
 		}
 		return key, value
@@ -251,6 +259,12 @@ func (c Config) validate() error {
 	if _, err := c.Networks(); err != nil {
 		return err
 	}
+	if _, err := c.ConnectionNetworks(); err != nil {
+		return err
+	}
+	if err := c.Secrets.validate(); err != nil {
+		return err
+	}
 	_, err := c.Auth.Networks()
 	return err
 }
@@ -258,6 +272,11 @@ func (c Config) validate() error {
 // Networks parses the allow-list of networks.
 func (c Config) Networks() ([]netip.Prefix, error) {
 	return prefixes("outbound.allow_networks", c.Outbound.AllowNetworks)
+}
+
+// ConnectionNetworks parses the networks that connections may open.
+func (c Config) ConnectionNetworks() ([]netip.Prefix, error) {
+	return prefixes("outbound.connection_networks", c.Outbound.ConnectionNetworks)
 }
 
 func prefixes(key string, list []string) ([]netip.Prefix, error) {
