@@ -65,6 +65,7 @@ type Changes interface {
 	Discover(ctx context.Context, name string, in workflows.BeginDiscoveryInput) (workflows.StartedDiscovery, error)
 	Await(ctx context.Context, d workflows.StartedDiscovery) error
 	ApplyPolicy(ctx context.Context, in workflows.PolicyChangeInput) error
+	EditConnection(ctx context.Context, in workflows.EditConnectionInput) (workflows.ConnectionOutput, error)
 	Test(ctx context.Context, in workflows.TestInput) (workflows.TestReport, error)
 	Runs(ctx context.Context, tenant, serverID string, size int, token string) ([]workflows.Run, string, error)
 }
@@ -174,6 +175,7 @@ func (h *Handler) here(common connect.HandlerOption) []service {
 	}
 	public = append(public,
 		serve(registryv1connect.ApprovalServiceName)(registryv1connect.NewApprovalServiceHandler(approvals{h}, common)),
+		serve(registryv1connect.ConnectionServiceName)(registryv1connect.NewConnectionServiceHandler(connections{h}, common)),
 		serve(registryv1connect.PolicyServiceName)(registryv1connect.NewPolicyServiceHandler(governance{h}, common)),
 		serve(registryv1connect.AuditServiceName)(registryv1connect.NewAuditServiceHandler(trail{h}, common)),
 	)

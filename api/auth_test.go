@@ -163,12 +163,13 @@ func TestWhoMayCallWhat(t *testing.T) {
 	t.Parallel()
 	read := []string{"GetMcpServer", "ListMcpServers", "GetMcpCapabilities", "GetCapabilityReport", "ListMcpServerRuns", "ListTools", "GetTool"}
 	read = append(read, "GetReview", "GetDiff", "ListSnapshots", "ListDecisions", "ListToolFacets", "GetToolImpact", "GetToolDescriptor", "ListToolDescriptors", "ListToolAssignments")
-	read = append(read, "ListExpiring", "GetPolicy", "ListPolicies", "CheckPolicy", "TestPolicy")
-	operate := []string{"DiscoverMcpCapabilities", "TestMcpServer", "QuarantineMcpServer"}
+	read = append(read, "ListExpiring", "GetPolicy", "ListPolicies", "CheckPolicy", "TestPolicy", "GetConnection", "ListConnections", "ListConnectionVersions")
+	operate := []string{"DiscoverMcpCapabilities", "TestMcpServer", "QuarantineMcpServer", "TestConnection"}
 	maintain := []string{
 		"RegisterMcpServer", "UpdateMcpServer", "ActivateMcpServer", "RejectMcpServer", "RequestReview", "RetireMcpServer", "SetToolEnabled",
 		"SetToolsEnabled", "SetToolRequiresApproval", "CreateToolDescriptor", "PublishToolDescriptor", "DeprecateToolDescriptor",
 		"CreateToolAssignment", "DeleteToolAssignment", "MintDecisionToken", "PreviewPolicy",
+		"CreateConnection", "UpdateConnection", "DeleteConnection",
 	}
 	launch := []string{"ApproveLaunch", "RenewException", "PublishPolicy"}
 	audit := []string{"ListAuditEvents", "GetAuditEvent", "ExportAuditEvents", "VerifyAudit", "ListAuditCheckpoints", "GetAuditKeys"}

@@ -398,7 +398,7 @@ func capabilityOut(i *db.ExposedItem) *pb.Capability {
 func registrationIn(req *pb.RegisterMcpServerRequest) registry.Registration {
 	return registry.Registration{
 		Name: req.GetName(), Direction: word(directions, req.GetDirection()), Transport: word(transports, req.GetTransport()),
-		URL: req.GetEndpointUrl(), DialAddress: req.GetDialAddress(), CommandRef: req.GetCommandRef(), Authentication: word(authentications, req.GetAuthentication()),
+		URL: req.GetEndpointUrl(), DialAddress: req.GetDialAddress(), ConnectionName: req.GetEndpointRef(), CommandRef: req.GetCommandRef(), Authentication: word(authentications, req.GetAuthentication()),
 		ExceptionReason: req.GetExceptionReason(), GovernancePolicyRef: req.GetGovernancePolicyRef(),
 		ProtocolVersion: req.GetProtocolVersion(), ReleaseID: req.GetReleaseId(), Description: req.GetDescription(),
 		Owner: req.GetOwner(), Labels: req.GetLabels(), ProductVersion: req.GetProductVersion(),
@@ -454,14 +454,16 @@ func editIn(req *pb.UpdateMcpServerRequest) (registry.Edit, error) {
 			e.URL = new(p.GetEndpointUrl())
 		case "dial_address":
 			e.DialAddress = new(p.GetDialAddress())
+		case "endpoint_ref":
+			e.ConnectionName = new(p.GetEndpointRef())
 		case "command_ref":
 			e.CommandRef = new(p.GetCommandRef())
 		default:
-			bad.WithField("update_mask", "%q is not a field that can be changed; there are %s", path, strings.Join(changeable(), ", "))
+			bad.WithField("update_mask", "%q is not a field that can be changed; there are %s", path, changeable(p))
 		}
 	}
 	if len(req.GetUpdateMask().GetPaths()) == 0 {
-		bad.WithField("update_mask", "names no field; there are %s", strings.Join(changeable(), ", "))
+		bad.WithField("update_mask", "names no field; there are %s", changeable(p))
 	}
 	if len(bad.Fields) > 0 {
 		return registry.Edit{}, bad

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"buf.build/go/protovalidate"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	pb "countersign/proto/countersign/registry/v1"
@@ -44,11 +45,7 @@ func explain(said string) *registry.Error {
 	}
 	fault := registry.Errorf(registry.ReasonInvalidArgument, "the request is not valid")
 	if m := maskPath.FindStringSubmatch(said); m != nil {
-		var paths []string
-		for _, path := range changeable() {
-			paths = append(paths, patch.Fields().ByName(protoreflect.Name(path)).JSONName())
-		}
-		return fault.WithField("update_mask", "%q is not a path in JSON; there are %s", m[1], strings.Join(paths, ", "))
+		return fault.WithField("update_mask", "%q is not a path in JSON, which writes %q", m[1], inJSON(m[1]))
 	}
 	if m := badParameter.FindStringSubmatch(said); m != nil {
 		return fault.WithField(m[1], "%s", some("is not valid", " as ", m[2]))
@@ -71,15 +68,26 @@ func some(text, between, more string) string {
 	return text + between + more
 }
 
-var patch = (&pb.ServerPatch{}).ProtoReflect().Descriptor()
-
-// changeable lists the fields that an update can name, in their order.
-func changeable() []string {
-	var out []string
-	for i := range patch.Fields().Len() {
-		out = append(out, string(patch.Fields().Get(i).Name()))
+// inJSON is a name of a field, or a path of them, as JSON writes it.
+func inJSON(path string) string {
+	words := strings.Split(path, "_")
+	for i, word := range words[1:] {
+		if word != "" {
+			words[i+1] = strings.ToUpper(word[:1]) + word[1:]
+		}
 	}
-	return out
+	return strings.Join(words, "")
+}
+
+// changeable lists the fields of a message that an update can name, in their
+// order.
+func changeable(m proto.Message) string {
+	var out []string
+	fields := m.ProtoReflect().Descriptor().Fields()
+	for i := range fields.Len() {
+		out = append(out, string(fields.Get(i).Name()))
+	}
+	return strings.Join(out, ", ")
 }
 
 // rules says in words what patterns of the proto demand, by field.

@@ -49,11 +49,11 @@ func TestFaultsAreToldInWords(t *testing.T) {
 		},
 		"a path that JSON lacks": {
 			"PATCH", "/factory/mcp-servers/there", `{"server":{},"updateMask":"endpoint_url"}`, "the request is not valid", "",
-			[]string{`update_mask: "endpoint_url" is not a path in JSON; there are description, owner, labels, productVersion, governancePolicyRef, endpointUrl, dialAddress, commandRef`},
+			[]string{`update_mask: "endpoint_url" is not a path in JSON, which writes "endpointUrl"`},
 		},
 		"a path that nobody changes": {
 			"PATCH", "/factory/mcp-servers/there", `{"server":{},"updateMask":"state"}`, "the update is not valid", "",
-			[]string{`update_mask: "state" is not a field that can be changed; there are description, owner, labels, product_version, governance_policy_ref, endpoint_url, dial_address, command_ref`},
+			[]string{`update_mask: "state" is not a field that can be changed; there are description, owner, labels, product_version, governance_policy_ref, endpoint_url, dial_address, command_ref, endpoint_ref`},
 		},
 		"an AND and nothing": {"GET", "/factory/mcp-servers?filter=name%3Dx+AND", "", "a comparison is missing behind AND", "=, != and :", []string{"filter: a comparison is missing behind AND"}},
 		"a NOT": {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -69,6 +70,11 @@ const executor registry.Role = "Executor"
 
 func admin(tenant string) string { return tokenOf(tenant, registry.RolePlatformAdmin) }
 
+// installation is what the operator of a house allows.
+var installation = registry.Installation{
+	AllowNoneExceptions: true, ConnectionNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+}
+
 // open makes a house; with changes the options.
 func open(t *testing.T, with ...func(*Options)) *house {
 	t.Helper()
@@ -99,7 +105,7 @@ func open(t *testing.T, with ...func(*Options)) *house {
 	}
 	h := &house{issuer: issuer, db: d, flows: &flows{db: d, ended: map[string]chan struct{}{}}, logs: &lockedBuffer{}}
 	o := Options{
-		DB: d, Workflows: h.flows, Auth: auth, Installation: registry.Installation{AllowNoneExceptions: true},
+		DB: d, Workflows: h.flows, Auth: auth, Installation: installation,
 		Log: slog.New(slog.NewJSONHandler(h.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, change := range with {
@@ -288,6 +294,19 @@ func (f *flows) Discover(ctx context.Context, name string, in workflows.BeginDis
 		Run:    workflows.Run{WorkflowID: "discovery/" + in.Tenant + "/" + in.ServerID + "/" + applied.Answer, Type: "Discovery"},
 		Number: number, Replayed: applied.Replayed,
 	}, err
+}
+
+func (f *flows) EditConnection(ctx context.Context, in workflows.EditConnectionInput) (workflows.ConnectionOutput, error) {
+	if err := f.ask("edit connection " + in.Name); err != nil {
+		return workflows.ConnectionOutput{}, err
+	}
+	var claim *db.Claim
+	if in.Key != "" {
+		claim = &db.Claim{Operation: in.Operation.Name, Key: in.Key, BodyHash: in.BodyHash}
+	}
+	c, replayed, err := f.db.Tenant(in.Tenant).EditConnection(ctx, in.Name, in.Edit, in.Operation, claim,
+		func(next registry.Connection) error { return next.Check(installation) })
+	return workflows.ConnectionOutput{Connection: c, Replayed: replayed}, err
 }
 
 func (f *flows) ApplyPolicy(ctx context.Context, in workflows.PolicyChangeInput) error {

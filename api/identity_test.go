@@ -106,6 +106,17 @@ var about = map[string]func(ref, toolID string) proto.Message{
 	doPreview: func(ref, _ string) proto.Message {
 		return &pb.PreviewPolicyRequest{Policy: registry.PolicyDefault, ServerId: ref}
 	},
+	doConnect: func(ref, _ string) proto.Message {
+		return &pb.CreateConnectionRequest{Name: ref, Spec: &pb.ConnectionSpec{BaseUrl: "https://" + ref + ".example/mcp"}}
+	},
+	doWay:    func(ref, _ string) proto.Message { return &pb.GetConnectionRequest{Name: ref} },
+	doWays:   func(string, string) proto.Message { return &pb.ListConnectionsRequest{} },
+	doFormer: func(ref, _ string) proto.Message { return &pb.ListConnectionVersionsRequest{Name: ref} },
+	doReroute: func(ref, _ string) proto.Message {
+		return &pb.UpdateConnectionRequest{Name: ref, Spec: &pb.ConnectionSpec{Description: "x"}, UpdateMask: mask("description")}
+	},
+	doCut:    func(ref, _ string) proto.Message { return &pb.DeleteConnectionRequest{Name: ref} },
+	doDial:   func(ref, _ string) proto.Message { return &pb.TestConnectionRequest{Name: ref} },
 	doTrail:  func(ref, _ string) proto.Message { return &pb.ListAuditEventsRequest{Object: ref} },
 	doEvent:  func(string, string) proto.Message { return &pb.GetAuditEventRequest{AuditId: "none"} },
 	doExport: func(ref, _ string) proto.Message { return &pb.ExportAuditEventsRequest{Object: ref} },
@@ -244,7 +255,7 @@ func TestAnotherTenantsIsNotThere(t *testing.T) {
 			for face, send := range ways {
 				for mine, theirs := range map[string]registry.Server{alpha: tenants[beta], beta: tenants[alpha]} {
 					for by, ref := range map[string]string{"id": theirs.ServerID, "name": theirs.Name} {
-						if procedure == doRegister || procedure == doDraft || procedure == doPolicy {
+						if procedure == doRegister || procedure == doDraft || procedure == doPolicy || procedure == doConnect {
 							continue // below: what is theirs is free
 						}
 						ask := func(ref, tool string) string {

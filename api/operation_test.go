@@ -36,7 +36,7 @@ func TestAGenericClientCallsByReflection(t *testing.T) {
 	stream := grpcreflect.NewClient(client, h.url).NewStream(t.Context())
 	t.Cleanup(func() { _, _ = stream.Close() })
 	names, err := stream.ListServices()
-	if err != nil || len(names) != 7 {
+	if err != nil || len(names) != 8 {
 		t.Fatalf("the services are %v, %v", names, err)
 	}
 	files := &descriptorpb.FileDescriptorSet{}
@@ -240,8 +240,8 @@ func TestReadsWorkWithoutTheWorkflows(t *testing.T) {
 	})
 	s := h.active(t, alpha, "there", "x")
 	h.flows.refuse = registry.Errorf(registry.ReasonDependency, "the workflow engine does not answer")
-	needs := []string{doRegister, doUpdate, doDiscover, doTest, doActivate, doReject, doReview, doLaunch, doIsolate, doRetire, doRuns, doEnable, doRequire, doRenew, doPolicy}
-	order := []string{doDraft, doPublish, doOutdate} // of one id, in the life of a version
+	needs := []string{doRegister, doUpdate, doDiscover, doTest, doActivate, doReject, doReview, doLaunch, doIsolate, doRetire, doRuns, doEnable, doRequire, doRenew, doPolicy, doReroute, doDial}
+	order := []string{doDraft, doPublish, doOutdate, doConnect, doWay, doFormer, doCut} // of one id, in the life of a version
 	for _, procedure := range append(order, slices.DeleteFunc(sorted(about), func(p string) bool { return slices.Contains(order, p) })...) {
 		request := about[procedure]
 		o := ways["REST"](t, h, admin(alpha), procedure, request(s.ServerID, "there.x"), keyed("k"))
@@ -250,6 +250,9 @@ func TestReadsWorkWithoutTheWorkflows(t *testing.T) {
 		}
 		if procedure == doDraft || procedure == doPublish || procedure == doOutdate {
 			o = ways["REST"](t, h, admin(alpha), procedure, request(s.ServerID, "drafted"), keyed("k"))
+		}
+		if slices.Contains([]string{doConnect, doWay, doFormer, doCut}, procedure) {
+			o = ways["REST"](t, h, admin(alpha), procedure, request("shared", ""), keyed("k"))
 		}
 		if procedure == doUnassign {
 			a, err := registry.NewAssignment(alpha, "bot", "there.x", "")

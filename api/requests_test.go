@@ -75,6 +75,13 @@ const (
 	doVerify   = registryv1connect.AuditServiceVerifyAuditProcedure
 	doMarks    = registryv1connect.AuditServiceListAuditCheckpointsProcedure
 	doKeys     = registryv1connect.AuditServiceGetAuditKeysProcedure
+	doConnect  = registryv1connect.ConnectionServiceCreateConnectionProcedure
+	doWay      = registryv1connect.ConnectionServiceGetConnectionProcedure
+	doWays     = registryv1connect.ConnectionServiceListConnectionsProcedure
+	doFormer   = registryv1connect.ConnectionServiceListConnectionVersionsProcedure
+	doReroute  = registryv1connect.ConnectionServiceUpdateConnectionProcedure
+	doCut      = registryv1connect.ConnectionServiceDeleteConnectionProcedure
+	doDial     = registryv1connect.ConnectionServiceTestConnectionProcedure
 	doWhoAmI   = registryv1connect.IdentityServiceWhoAmIProcedure
 )
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"maps"
 	"slices"
 
 	"countersign/db"
@@ -91,6 +92,16 @@ func changedTarget(was, is *pb.Target) []string {
 		{"dial_address", was.GetDialAddress() != is.GetDialAddress()},
 		{"authentication", was.GetAuthentication() != is.GetAuthentication()},
 		{"command", command(was) != command(is)},
+		{"auth_kind", was.GetAuthKind() != is.GetAuthKind()},
+		{"issuer", was.GetIssuer() != is.GetIssuer()},
+		{"client_id", was.GetClientId() != is.GetClientId()},
+		{"secret_ref", was.GetSecretRef() != is.GetSecretRef()},
+		{"scopes", !slices.Equal(was.GetScopes(), is.GetScopes())},
+		{"allowed_networks", !slices.Equal(was.GetAllowedNetworks(), is.GetAllowedNetworks())},
+		{"headers", !maps.Equal(was.GetHeaders(), is.GetHeaders())},
+		{"ca_bundle", was.GetCaBundleDigest() != is.GetCaBundleDigest()},
+		{"client_certificate_ref", was.GetClientCertificateRef() != is.GetClientCertificateRef()},
+		{"client_key_ref", was.GetClientKeyRef() != is.GetClientKeyRef()},
 	} {
 		if f.differs {
 			out = append(out, f.name)
@@ -100,10 +111,16 @@ func changedTarget(was, is *pb.Target) []string {
 }
 
 func targetOut(t *registry.Target) *pb.Target {
-	return &pb.Target{
+	out := &pb.Target{
 		Transport: transports[t.Transport], Url: text(t.URL), DialAddress: text(t.DialAddress), Authentication: authentications[t.Authentication],
-		Command: commandOut(t.Command), Digest: t.Digest(),
+		Command: commandOut(t.Command), Digest: t.Digest(), AuthKind: string(t.AuthKind), Issuer: text(t.Issuer), ClientId: text(t.ClientID),
+		SecretRef: text(t.SecretRef), Scopes: strs(t.Scopes), AllowedNetworks: t.AllowedNetworks, Headers: t.Headers,
+		ClientCertificateRef: t.ClientCertificateRef, ClientKeyRef: t.ClientKeyRef,
 	}
+	if t.CABundle != "" {
+		out.CaBundleDigest = registry.BodyHash([]byte(t.CABundle))
+	}
+	return out
 }
 
 // itemOut is an item of the review.

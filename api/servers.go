@@ -140,11 +140,17 @@ func (s servers) RegisterMcpServer(ctx context.Context, req *pb.RegisterMcpServe
 	if err != nil {
 		return nil, err
 	}
-	// What the first answer said: the connection is the one of the request,
-	// whatever became of it since.
-	return &pb.RegisterMcpServerResponse{Server: serverOut(&db.ServerView{
-		Server: out.Server, Connection: registry.Connection{URL: asked.URL, DialAddress: asked.DialAddress}, Command: command,
-	})}, nil
+	// What the first answer said: the connection is the one of the request, in the
+	// version that it had then, whatever became of it since.
+	connection := registry.Connection{URL: asked.URL, DialAddress: asked.DialAddress}
+	if name, version, named := out.Server.Connection(); named && asked.ConnectionName != "" {
+		pinned, err := d.store.Connection(ctx, name, version)
+		if err != nil {
+			return nil, err
+		}
+		connection = *pinned
+	}
+	return &pb.RegisterMcpServerResponse{Server: serverOut(&db.ServerView{Server: out.Server, Connection: connection, Command: command})}, nil
 }
 
 // registration checks all that can be known before anything is written.

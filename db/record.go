@@ -6,8 +6,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/uptrace/bun"
 
@@ -235,12 +233,11 @@ func (row *serverRow) pin() error {
 	if row.EndpointRef == "" {
 		return nil
 	}
-	at := strings.LastIndexByte(row.EndpointRef, '@')
-	version, err := strconv.Atoi(row.EndpointRef[at+1:])
-	if at <= 0 || err != nil {
+	name, version, pinned := row.Connection()
+	if !pinned {
 		return registry.Errorf(registry.ReasonInternal, "the server's endpoint reference is malformed")
 	}
-	row.ConnectionName, row.ConnectionVersion = row.EndpointRef[:at], version
+	row.ConnectionName, row.ConnectionVersion = name, version
 	return nil
 }
 

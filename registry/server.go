@@ -1,6 +1,10 @@
 package registry
 
-import "time"
+import (
+	"strconv"
+	"strings"
+	"time"
+)
 
 // Direction says who offers the server's tools (R9).
 type Direction string
@@ -135,6 +139,14 @@ type Counts struct {
 	Unchanged   int `json:"unchanged" bun:"unchanged"`
 	Unavailable int `json:"unavailable" bun:"unavailable"` // transitions in this refresh
 	Total       int `json:"total" bun:"total"`
+}
+
+// Connection gives the name and version of the connection that the server pins,
+// and whether it pins one.
+func (s *Server) Connection() (name string, version int, pinned bool) {
+	name, number, found := strings.Cut(s.EndpointRef, "@")
+	version, err := strconv.Atoi(number)
+	return name, version, found && err == nil && name != ""
 }
 
 // Etag is the optimistic lock as callers see it.

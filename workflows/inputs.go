@@ -16,6 +16,7 @@ type (
 	RetireInput          = activities.RetireInput
 	BeginDiscoveryInput  = activities.BeginDiscoveryInput
 	EditConnectionInput  = activities.EditConnectionInput
+	ConnectionOutput     = activities.ConnectionOutput
 	TestInput            = activities.TestInput
 	TestReport           = activities.TestReport
 	TestStep             = activities.TestStep

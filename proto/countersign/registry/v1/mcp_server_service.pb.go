@@ -235,8 +235,10 @@ type RegisterMcpServerRequest struct {
 	Labels map[string]string `protobuf:"bytes,14,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The version of the product behind the server.
 	ProductVersion string `protobuf:"bytes,15,opt,name=product_version,json=productVersion,proto3" json:"product_version,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The name of a connection, instead of a URL: its newest version is pinned.
+	EndpointRef   string `protobuf:"bytes,16,opt,name=endpoint_ref,json=endpointRef,proto3" json:"endpoint_ref,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RegisterMcpServerRequest) Reset() {
@@ -370,6 +372,13 @@ func (x *RegisterMcpServerRequest) GetLabels() map[string]string {
 func (x *RegisterMcpServerRequest) GetProductVersion() string {
 	if x != nil {
 		return x.ProductVersion
+	}
+	return ""
+}
+
+func (x *RegisterMcpServerRequest) GetEndpointRef() string {
+	if x != nil {
+		return x.EndpointRef
 	}
 	return ""
 }
@@ -667,7 +676,7 @@ type UpdateMcpServerRequest struct {
 	// The new values.
 	Server *ServerPatch `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`
 	// Which of them count: description, owner, labels, product_version,
-	// governance_policy_ref, endpoint_url, dial_address, command_ref.
+	// governance_policy_ref, endpoint_url, dial_address, endpoint_ref, command_ref.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,3,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	// What the caller saw.
 	Etag          string `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
@@ -752,7 +761,10 @@ type ServerPatch struct {
 	DialAddress string `protobuf:"bytes,7,opt,name=dial_address,json=dialAddress,proto3" json:"dial_address,omitempty"`
 	// The operator's command as it is now, this one or another, for stdio: one
 	// that differs unbinds every tool and waits for an approval of its launch.
-	CommandRef    string `protobuf:"bytes,8,opt,name=command_ref,json=commandRef,proto3" json:"command_ref,omitempty"`
+	CommandRef string `protobuf:"bytes,8,opt,name=command_ref,json=commandRef,proto3" json:"command_ref,omitempty"`
+	// The name of a connection, whose newest version is taken: another address or
+	// another way to authenticate unbinds every tool and starts a discovery.
+	EndpointRef   string `protobuf:"bytes,9,opt,name=endpoint_ref,json=endpointRef,proto3" json:"endpoint_ref,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -839,6 +851,13 @@ func (x *ServerPatch) GetDialAddress() string {
 func (x *ServerPatch) GetCommandRef() string {
 	if x != nil {
 		return x.CommandRef
+	}
+	return ""
+}
+
+func (x *ServerPatch) GetEndpointRef() string {
+	if x != nil {
+		return x.EndpointRef
 	}
 	return ""
 }
@@ -3495,7 +3514,7 @@ var File_countersign_registry_v1_mcp_server_service_proto protoreflect.FileDescr
 
 const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\n" +
-	"0countersign/registry/v1/mcp_server_service.proto\x12\x17countersign.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a$countersign/registry/v1/review.proto\x1a#countersign/registry/v1/types.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa9\b\n" +
+	"0countersign/registry/v1/mcp_server_service.proto\x12\x17countersign.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a$countersign/registry/v1/review.proto\x1a#countersign/registry/v1/types.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd5\b\n" +
 	"\x18RegisterMcpServerRequest\x12@\n" +
 	"\x04name\x18\x01 \x01(\tB,\xbaH)r'2%^[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?$R\x04name\x12O\n" +
 	"\tdirection\x18\x02 \x01(\x0e2%.countersign.registry.v1.McpDirectionB\n" +
@@ -3518,7 +3537,8 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\vdescription\x18\f \x01(\tB\b\xbaH\x05r\x03(\x80 R\vdescription\x12\x1e\n" +
 	"\x05owner\x18\r \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x05owner\x12\x9c\x01\n" +
 	"\x06labels\x18\x0e \x03(\v2=.countersign.registry.v1.RegisterMcpServerRequest.LabelsEntryBE\xbaHB\x9a\x01?\x10@\"4r220^[A-Za-z0-9]([A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?$*\x05r\x03(\x80\x02R\x06labels\x121\n" +
-	"\x0fproduct_version\x18\x0f \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x0eproductVersion\x1a9\n" +
+	"\x0fproduct_version\x18\x0f \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x0eproductVersion\x12*\n" +
+	"\fendpoint_ref\x18\x10 \x01(\tB\a\xbaH\x04r\x02(?R\vendpointRef\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"W\n" +
@@ -3548,7 +3568,7 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\x06server\x18\x02 \x01(\v2$.countersign.registry.v1.ServerPatchB\x06\xbaH\x03\xc8\x01\x01R\x06server\x12C\n" +
 	"\vupdate_mask\x18\x03 \x01(\v2\x1a.google.protobuf.FieldMaskB\x06\xbaH\x03\xc8\x01\x01R\n" +
 	"updateMask\x12\x1b\n" +
-	"\x04etag\x18\x04 \x01(\tB\a\xbaH\x04r\x02(@R\x04etag\"\xdd\x03\n" +
+	"\x04etag\x18\x04 \x01(\tB\a\xbaH\x04r\x02(@R\x04etag\"\x89\x04\n" +
 	"\vServerPatch\x12*\n" +
 	"\vdescription\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vdescription\x12\x1e\n" +
 	"\x05owner\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x05owner\x12R\n" +
@@ -3558,7 +3578,8 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\fendpoint_url\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\vendpointUrl\x12+\n" +
 	"\fdial_address\x18\a \x01(\tB\b\xbaH\x05r\x03(\xac\x02R\vdialAddress\x12(\n" +
 	"\vcommand_ref\x18\b \x01(\tB\a\xbaH\x04r\x02(?R\n" +
-	"commandRef\x1a9\n" +
+	"commandRef\x12*\n" +
+	"\fendpoint_ref\x18\t \x01(\tB\a\xbaH\x04r\x02(?R\vendpointRef\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"U\n" +

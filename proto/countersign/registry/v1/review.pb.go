@@ -1242,7 +1242,27 @@ type Target struct {
 	// The command, for stdio.
 	Command *Command `protobuf:"bytes,5,opt,name=command,proto3" json:"command,omitempty"`
 	// Its digest.
-	Digest        string `protobuf:"bytes,6,opt,name=digest,proto3" json:"digest,omitempty"`
+	Digest string `protobuf:"bytes,6,opt,name=digest,proto3" json:"digest,omitempty"`
+	// With what requests are authorised; empty: with nothing.
+	AuthKind string `protobuf:"bytes,7,opt,name=auth_kind,json=authKind,proto3" json:"auth_kind,omitempty"`
+	// The authorization server that gets the credentials.
+	Issuer string `protobuf:"bytes,8,opt,name=issuer,proto3" json:"issuer,omitempty"`
+	// Who we are to it.
+	ClientId string `protobuf:"bytes,9,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
+	// Reference to the secret.
+	SecretRef string `protobuf:"bytes,10,opt,name=secret_ref,json=secretRef,proto3" json:"secret_ref,omitempty"`
+	// Scopes that are asked for.
+	Scopes []string `protobuf:"bytes,11,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	// Networks that are opened.
+	AllowedNetworks []string `protobuf:"bytes,12,rep,name=allowed_networks,json=allowedNetworks,proto3" json:"allowed_networks,omitempty"`
+	// Header fields: name to secret reference.
+	Headers map[string]string `protobuf:"bytes,13,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Digest of the certificates that are trusted instead of the machine's.
+	CaBundleDigest string `protobuf:"bytes,14,opt,name=ca_bundle_digest,json=caBundleDigest,proto3" json:"ca_bundle_digest,omitempty"`
+	// Reference to our certificate.
+	ClientCertificateRef string `protobuf:"bytes,15,opt,name=client_certificate_ref,json=clientCertificateRef,proto3" json:"client_certificate_ref,omitempty"`
+	// Reference to its key.
+	ClientKeyRef  string `protobuf:"bytes,16,opt,name=client_key_ref,json=clientKeyRef,proto3" json:"client_key_ref,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1315,6 +1335,76 @@ func (x *Target) GetCommand() *Command {
 func (x *Target) GetDigest() string {
 	if x != nil {
 		return x.Digest
+	}
+	return ""
+}
+
+func (x *Target) GetAuthKind() string {
+	if x != nil {
+		return x.AuthKind
+	}
+	return ""
+}
+
+func (x *Target) GetIssuer() string {
+	if x != nil {
+		return x.Issuer
+	}
+	return ""
+}
+
+func (x *Target) GetClientId() string {
+	if x != nil {
+		return x.ClientId
+	}
+	return ""
+}
+
+func (x *Target) GetSecretRef() string {
+	if x != nil {
+		return x.SecretRef
+	}
+	return ""
+}
+
+func (x *Target) GetScopes() []string {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+func (x *Target) GetAllowedNetworks() []string {
+	if x != nil {
+		return x.AllowedNetworks
+	}
+	return nil
+}
+
+func (x *Target) GetHeaders() map[string]string {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *Target) GetCaBundleDigest() string {
+	if x != nil {
+		return x.CaBundleDigest
+	}
+	return ""
+}
+
+func (x *Target) GetClientCertificateRef() string {
+	if x != nil {
+		return x.ClientCertificateRef
+	}
+	return ""
+}
+
+func (x *Target) GetClientKeyRef() string {
+	if x != nil {
+		return x.ClientKeyRef
 	}
 	return ""
 }
@@ -2352,14 +2442,29 @@ const file_countersign_registry_v1_review_proto_rawDesc = "" +
 	"\aenabled\x18\v \x01(\bR\aenabled\x12:\n" +
 	"\adigests\x18\f \x01(\v2 .countersign.registry.v1.DigestsR\adigests\x12'\n" +
 	"\x0fdefinition_json\x18\r \x01(\tR\x0edefinitionJson\x128\n" +
-	"\x18approved_definition_json\x18\x0e \x01(\tR\x16approvedDefinitionJson\"\xaa\x02\n" +
+	"\x18approved_definition_json\x18\x0e \x01(\tR\x16approvedDefinitionJson\"\xe8\x05\n" +
 	"\x06Target\x12C\n" +
 	"\ttransport\x18\x01 \x01(\x0e2%.countersign.registry.v1.McpTransportR\ttransport\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12!\n" +
 	"\fdial_address\x18\x03 \x01(\tR\vdialAddress\x12R\n" +
 	"\x0eauthentication\x18\x04 \x01(\x0e2*.countersign.registry.v1.McpAuthenticationR\x0eauthentication\x12:\n" +
 	"\acommand\x18\x05 \x01(\v2 .countersign.registry.v1.CommandR\acommand\x12\x16\n" +
-	"\x06digest\x18\x06 \x01(\tR\x06digest\"\xf5\x01\n" +
+	"\x06digest\x18\x06 \x01(\tR\x06digest\x12\x1b\n" +
+	"\tauth_kind\x18\a \x01(\tR\bauthKind\x12\x16\n" +
+	"\x06issuer\x18\b \x01(\tR\x06issuer\x12\x1b\n" +
+	"\tclient_id\x18\t \x01(\tR\bclientId\x12\x1d\n" +
+	"\n" +
+	"secret_ref\x18\n" +
+	" \x01(\tR\tsecretRef\x12\x16\n" +
+	"\x06scopes\x18\v \x03(\tR\x06scopes\x12)\n" +
+	"\x10allowed_networks\x18\f \x03(\tR\x0fallowedNetworks\x12F\n" +
+	"\aheaders\x18\r \x03(\v2,.countersign.registry.v1.Target.HeadersEntryR\aheaders\x12(\n" +
+	"\x10ca_bundle_digest\x18\x0e \x01(\tR\x0ecaBundleDigest\x124\n" +
+	"\x16client_certificate_ref\x18\x0f \x01(\tR\x14clientCertificateRef\x12$\n" +
+	"\x0eclient_key_ref\x18\x10 \x01(\tR\fclientKeyRef\x1a:\n" +
+	"\fHeadersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf5\x01\n" +
 	"\fPastApproval\x12\x1f\n" +
 	"\vdecision_id\x18\x01 \x01(\tR\n" +
 	"decisionId\x12\x1f\n" +
@@ -2505,7 +2610,7 @@ func file_countersign_registry_v1_review_proto_rawDescGZIP() []byte {
 }
 
 var file_countersign_registry_v1_review_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_countersign_registry_v1_review_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_countersign_registry_v1_review_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_countersign_registry_v1_review_proto_goTypes = []any{
 	(ReviewKind)(0),               // 0: countersign.registry.v1.ReviewKind
 	(DriftSeverity)(0),            // 1: countersign.registry.v1.DriftSeverity
@@ -2529,14 +2634,15 @@ var file_countersign_registry_v1_review_proto_goTypes = []any{
 	(*ListSnapshotsRequest)(nil),  // 19: countersign.registry.v1.ListSnapshotsRequest
 	(*ServerVersion)(nil),         // 20: countersign.registry.v1.ServerVersion
 	(*ListSnapshotsResponse)(nil), // 21: countersign.registry.v1.ListSnapshotsResponse
-	(SideEffectClass)(0),          // 22: countersign.registry.v1.SideEffectClass
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
-	(*Digests)(nil),               // 24: countersign.registry.v1.Digests
-	(McpTransport)(0),             // 25: countersign.registry.v1.McpTransport
-	(McpAuthentication)(0),        // 26: countersign.registry.v1.McpAuthentication
-	(*Command)(nil),               // 27: countersign.registry.v1.Command
-	(*Review)(nil),                // 28: countersign.registry.v1.Review
-	(*ReportedIdentity)(nil),      // 29: countersign.registry.v1.ReportedIdentity
+	nil,                           // 22: countersign.registry.v1.Target.HeadersEntry
+	(SideEffectClass)(0),          // 23: countersign.registry.v1.SideEffectClass
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*Digests)(nil),               // 25: countersign.registry.v1.Digests
+	(McpTransport)(0),             // 26: countersign.registry.v1.McpTransport
+	(McpAuthentication)(0),        // 27: countersign.registry.v1.McpAuthentication
+	(*Command)(nil),               // 28: countersign.registry.v1.Command
+	(*Review)(nil),                // 29: countersign.registry.v1.Review
+	(*ReportedIdentity)(nil),      // 30: countersign.registry.v1.ReportedIdentity
 }
 var file_countersign_registry_v1_review_proto_depIdxs = []int32{
 	1,  // 0: countersign.registry.v1.Change.severity:type_name -> countersign.registry.v1.DriftSeverity
@@ -2550,45 +2656,46 @@ var file_countersign_registry_v1_review_proto_depIdxs = []int32{
 	7,  // 8: countersign.registry.v1.SnapshotDiff.resources:type_name -> countersign.registry.v1.DiffCounts
 	7,  // 9: countersign.registry.v1.SnapshotDiff.templates:type_name -> countersign.registry.v1.DiffCounts
 	7,  // 10: countersign.registry.v1.SnapshotDiff.prompts:type_name -> countersign.registry.v1.DiffCounts
-	22, // 11: countersign.registry.v1.ClassSuggestion.class:type_name -> countersign.registry.v1.SideEffectClass
-	22, // 12: countersign.registry.v1.ApprovedTerms.declared_class:type_name -> countersign.registry.v1.SideEffectClass
-	23, // 13: countersign.registry.v1.ApprovedTerms.approve_time:type_name -> google.protobuf.Timestamp
+	23, // 11: countersign.registry.v1.ClassSuggestion.class:type_name -> countersign.registry.v1.SideEffectClass
+	23, // 12: countersign.registry.v1.ApprovedTerms.declared_class:type_name -> countersign.registry.v1.SideEffectClass
+	24, // 13: countersign.registry.v1.ApprovedTerms.approve_time:type_name -> google.protobuf.Timestamp
 	6,  // 14: countersign.registry.v1.ReviewItem.diff:type_name -> countersign.registry.v1.ItemDiff
 	9,  // 15: countersign.registry.v1.ReviewItem.hints:type_name -> countersign.registry.v1.Hint
 	10, // 16: countersign.registry.v1.ReviewItem.suggestion:type_name -> countersign.registry.v1.ClassSuggestion
 	11, // 17: countersign.registry.v1.ReviewItem.terms:type_name -> countersign.registry.v1.ApprovedTerms
-	24, // 18: countersign.registry.v1.ReviewItem.digests:type_name -> countersign.registry.v1.Digests
-	25, // 19: countersign.registry.v1.Target.transport:type_name -> countersign.registry.v1.McpTransport
-	26, // 20: countersign.registry.v1.Target.authentication:type_name -> countersign.registry.v1.McpAuthentication
-	27, // 21: countersign.registry.v1.Target.command:type_name -> countersign.registry.v1.Command
-	23, // 22: countersign.registry.v1.PastApproval.approve_time:type_name -> google.protobuf.Timestamp
-	4,  // 23: countersign.registry.v1.GetReviewRequest.view:type_name -> countersign.registry.v1.ReviewView
-	28, // 24: countersign.registry.v1.GetReviewResponse.review:type_name -> countersign.registry.v1.Review
-	0,  // 25: countersign.registry.v1.GetReviewResponse.kind:type_name -> countersign.registry.v1.ReviewKind
-	8,  // 26: countersign.registry.v1.GetReviewResponse.diff:type_name -> countersign.registry.v1.SnapshotDiff
-	13, // 27: countersign.registry.v1.GetReviewResponse.target:type_name -> countersign.registry.v1.Target
-	13, // 28: countersign.registry.v1.GetReviewResponse.approved_target:type_name -> countersign.registry.v1.Target
-	9,  // 29: countersign.registry.v1.GetReviewResponse.instruction_hints:type_name -> countersign.registry.v1.Hint
-	14, // 30: countersign.registry.v1.GetReviewResponse.last_approval:type_name -> countersign.registry.v1.PastApproval
-	14, // 31: countersign.registry.v1.GetReviewResponse.equal_approval:type_name -> countersign.registry.v1.PastApproval
-	29, // 32: countersign.registry.v1.GetReviewResponse.reported:type_name -> countersign.registry.v1.ReportedIdentity
-	12, // 33: countersign.registry.v1.GetReviewResponse.tools:type_name -> countersign.registry.v1.ReviewItem
-	12, // 34: countersign.registry.v1.GetReviewResponse.resources:type_name -> countersign.registry.v1.ReviewItem
-	12, // 35: countersign.registry.v1.GetReviewResponse.templates:type_name -> countersign.registry.v1.ReviewItem
-	12, // 36: countersign.registry.v1.GetReviewResponse.prompts:type_name -> countersign.registry.v1.ReviewItem
-	8,  // 37: countersign.registry.v1.GetDiffResponse.diff:type_name -> countersign.registry.v1.SnapshotDiff
-	29, // 38: countersign.registry.v1.GetDiffResponse.from_reported:type_name -> countersign.registry.v1.ReportedIdentity
-	29, // 39: countersign.registry.v1.GetDiffResponse.to_reported:type_name -> countersign.registry.v1.ReportedIdentity
-	6,  // 40: countersign.registry.v1.GetDiffResponse.items:type_name -> countersign.registry.v1.ItemDiff
-	23, // 41: countersign.registry.v1.ServerVersion.first_seen_time:type_name -> google.protobuf.Timestamp
-	29, // 42: countersign.registry.v1.ServerVersion.reported:type_name -> countersign.registry.v1.ReportedIdentity
-	14, // 43: countersign.registry.v1.ServerVersion.approval:type_name -> countersign.registry.v1.PastApproval
-	20, // 44: countersign.registry.v1.ListSnapshotsResponse.versions:type_name -> countersign.registry.v1.ServerVersion
-	45, // [45:45] is the sub-list for method output_type
-	45, // [45:45] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	25, // 18: countersign.registry.v1.ReviewItem.digests:type_name -> countersign.registry.v1.Digests
+	26, // 19: countersign.registry.v1.Target.transport:type_name -> countersign.registry.v1.McpTransport
+	27, // 20: countersign.registry.v1.Target.authentication:type_name -> countersign.registry.v1.McpAuthentication
+	28, // 21: countersign.registry.v1.Target.command:type_name -> countersign.registry.v1.Command
+	22, // 22: countersign.registry.v1.Target.headers:type_name -> countersign.registry.v1.Target.HeadersEntry
+	24, // 23: countersign.registry.v1.PastApproval.approve_time:type_name -> google.protobuf.Timestamp
+	4,  // 24: countersign.registry.v1.GetReviewRequest.view:type_name -> countersign.registry.v1.ReviewView
+	29, // 25: countersign.registry.v1.GetReviewResponse.review:type_name -> countersign.registry.v1.Review
+	0,  // 26: countersign.registry.v1.GetReviewResponse.kind:type_name -> countersign.registry.v1.ReviewKind
+	8,  // 27: countersign.registry.v1.GetReviewResponse.diff:type_name -> countersign.registry.v1.SnapshotDiff
+	13, // 28: countersign.registry.v1.GetReviewResponse.target:type_name -> countersign.registry.v1.Target
+	13, // 29: countersign.registry.v1.GetReviewResponse.approved_target:type_name -> countersign.registry.v1.Target
+	9,  // 30: countersign.registry.v1.GetReviewResponse.instruction_hints:type_name -> countersign.registry.v1.Hint
+	14, // 31: countersign.registry.v1.GetReviewResponse.last_approval:type_name -> countersign.registry.v1.PastApproval
+	14, // 32: countersign.registry.v1.GetReviewResponse.equal_approval:type_name -> countersign.registry.v1.PastApproval
+	30, // 33: countersign.registry.v1.GetReviewResponse.reported:type_name -> countersign.registry.v1.ReportedIdentity
+	12, // 34: countersign.registry.v1.GetReviewResponse.tools:type_name -> countersign.registry.v1.ReviewItem
+	12, // 35: countersign.registry.v1.GetReviewResponse.resources:type_name -> countersign.registry.v1.ReviewItem
+	12, // 36: countersign.registry.v1.GetReviewResponse.templates:type_name -> countersign.registry.v1.ReviewItem
+	12, // 37: countersign.registry.v1.GetReviewResponse.prompts:type_name -> countersign.registry.v1.ReviewItem
+	8,  // 38: countersign.registry.v1.GetDiffResponse.diff:type_name -> countersign.registry.v1.SnapshotDiff
+	30, // 39: countersign.registry.v1.GetDiffResponse.from_reported:type_name -> countersign.registry.v1.ReportedIdentity
+	30, // 40: countersign.registry.v1.GetDiffResponse.to_reported:type_name -> countersign.registry.v1.ReportedIdentity
+	6,  // 41: countersign.registry.v1.GetDiffResponse.items:type_name -> countersign.registry.v1.ItemDiff
+	24, // 42: countersign.registry.v1.ServerVersion.first_seen_time:type_name -> google.protobuf.Timestamp
+	30, // 43: countersign.registry.v1.ServerVersion.reported:type_name -> countersign.registry.v1.ReportedIdentity
+	14, // 44: countersign.registry.v1.ServerVersion.approval:type_name -> countersign.registry.v1.PastApproval
+	20, // 45: countersign.registry.v1.ListSnapshotsResponse.versions:type_name -> countersign.registry.v1.ServerVersion
+	46, // [46:46] is the sub-list for method output_type
+	46, // [46:46] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_countersign_registry_v1_review_proto_init() }
@@ -2603,7 +2710,7 @@ func file_countersign_registry_v1_review_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_countersign_registry_v1_review_proto_rawDesc), len(file_countersign_registry_v1_review_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
