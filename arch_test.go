@@ -52,9 +52,10 @@ var testArrows = []string{"db/dbtest", "embedded", "mcptest"}
 // roomTests says what the tests of one room may import besides: a workflow is tested with its real activities on a real
 // database.
 var roomTests = map[string][]string{
-	"workflows": {"db", "mcpclient", "policy", "worker"},
-	"worker":    {"db", "mcpclient", "outbound", "policy"},
-	"oauth":     {"mcpclient"}, // whose credentials it makes
+	"workflows":  {"db", "mcpclient", "policy", "worker"},
+	"worker":     {"db", "mcpclient", "outbound", "policy"},
+	"oauth":      {"mcpclient"}, // whose credentials it makes
+	"activities": {"outbound"},  // by whose clients its broker goes
 }
 
 // testsOnly are the packages that no program contains.

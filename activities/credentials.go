@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"countersign/mcpclient"
+	"countersign/oauth"
 	"countersign/registry"
 	"countersign/secrets"
 )
@@ -24,6 +25,15 @@ type Broker struct {
 	Secrets  secrets.Shared
 	Networks []netip.Prefix // that connections may open
 	Log      *slog.Logger   // hears why a reference was not resolved
+
+	// Client gives a guarded client that goes this way; to the dial address,
+	// host:port, unless that is empty.
+	Client func(way mcpclient.Transport, dialAddress string) *http.Client
+	// Tokens keeps the tokens of issuers for the life of the process, and never
+	// elsewhere.
+	Tokens *oauth.Cache
+	// Mint is our own issuer; nil: this installation has none.
+	Mint *oauth.Mint
 }
 
 // Credential gives what requests to a target are authorised with; nil for a
@@ -33,14 +43,19 @@ func (b Broker) Credential(ctx context.Context, target registry.Target) (mcpclie
 	case "", registry.AuthKindNone:
 		return nil, nil
 	case registry.AuthKindHeaders:
-		return b.headers(ctx, target)
+		credential, err := b.headers(ctx, target)
+		if err != nil {
+			return nil, err
+		}
+		return credential, nil
 	case registry.AuthKindClientCredentials, registry.AuthKindPrivateKeyJWT, registry.AuthKindTokenExchange, registry.AuthKindWorkloadIdentity:
+		return b.token(ctx, target)
 	}
 	return nil, registry.Errorf(registry.ReasonAuthKindUnsupported, "this version cannot authorise requests by %s", target.AuthKind).
 		WithNext("give the connection another auth_kind")
 }
 
-func (b Broker) headers(ctx context.Context, target registry.Target) (mcpclient.Credential, error) {
+func (b Broker) headers(ctx context.Context, target registry.Target) (*headerCredential, error) {
 	out := &headerCredential{values: make(map[string]secrets.Value, len(target.Headers))}
 	var hidden []secrets.Value
 	for _, name := range slices.Sorted(maps.Keys(target.Headers)) {
@@ -88,21 +103,9 @@ func unusable(ref, why string) error {
 // Transport gives whom a target's connection trusts, which networks it opens and
 // who we are to it.
 func (b Broker) Transport(ctx context.Context, target registry.Target) (mcpclient.Transport, error) {
-	var out mcpclient.Transport
-	for _, text := range target.AllowedNetworks {
-		// What the operator named when the connection was made may be less now.
-		if p, err := netip.ParsePrefix(text); err == nil && registry.AllowsNetwork(b.Networks, p) {
-			out.AllowNetworks = append(out.AllowNetworks, p)
-		}
-	}
-	if target.CABundle != "" {
-		out.RootCAs = x509.NewCertPool()
-		if !out.RootCAs.AppendCertsFromPEM([]byte(target.CABundle)) {
-			return out, registry.Errorf(registry.ReasonInvalidArgument, "the connection's CA bundle cannot be read")
-		}
-	}
-	if target.ClientCertificateRef == "" {
-		return out, nil
+	out, err := b.trust(target)
+	if err != nil || target.ClientCertificateRef == "" {
+		return out, err
 	}
 	certificate, err := b.resolve(ctx, target, target.ClientCertificateRef)
 	if err != nil {
@@ -117,6 +120,24 @@ func (b Broker) Transport(ctx context.Context, target registry.Target) (mcpclien
 		return out, unusable(target.ClientKeyRef, "is not the key, in PEM, of the certificate "+target.ClientCertificateRef)
 	}
 	out.Certificates = []tls.Certificate{pair}
+	return out, nil
+}
+
+// trust is a transport without a secret in it.
+func (b Broker) trust(target registry.Target) (mcpclient.Transport, error) {
+	var out mcpclient.Transport
+	for _, text := range target.AllowedNetworks {
+		// What the operator named when the connection was made may be less now.
+		if p, err := netip.ParsePrefix(text); err == nil && registry.AllowsNetwork(b.Networks, p) {
+			out.AllowNetworks = append(out.AllowNetworks, p)
+		}
+	}
+	if target.CABundle != "" {
+		out.RootCAs = x509.NewCertPool()
+		if !out.RootCAs.AppendCertsFromPEM([]byte(target.CABundle)) {
+			return out, registry.Errorf(registry.ReasonInvalidArgument, "the connection's CA bundle cannot be read")
+		}
+	}
 	return out, nil
 }
 

@@ -99,18 +99,6 @@ func TestCredentialsThatAreNotToBeHad(t *testing.T) {
 	}
 }
 
-func TestKindsThatAreNotSupportedAreRefused(t *testing.T) {
-	t.Parallel()
-	b, _ := broker()
-	for _, kind := range registry.AuthKinds() {
-		_, err := b.Credential(t.Context(), registry.Target{TenantID: "acme", AuthKind: kind})
-		e, _ := registry.AsError(err)
-		if refused := e != nil && e.Reason == registry.ReasonAuthKindUnsupported; refused != kind.OAuth() {
-			t.Errorf("%s: %v", kind, err)
-		}
-	}
-}
-
 func TestATransportTrustsWhatItsConnectionSays(t *testing.T) {
 	t.Parallel()
 	b, _ := broker()

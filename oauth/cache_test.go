@@ -255,8 +255,8 @@ func TestOurOwnIssuer(t *testing.T) {
 		t.Errorf("%+v", claims)
 	}
 	var document map[string]any
-	read(mint.ClientID(), &document)
-	if document["client_id"] != mint.ClientID() || document["token_endpoint_auth_method"] != "private_key_jwt" || document["jwks_uri"] != metadata.Keys {
+	read(mint.ClientID("acme"), &document)
+	if document["client_id"] != mint.ClientID("acme") || document["token_endpoint_auth_method"] != "private_key_jwt" || document["jwks_uri"] != metadata.Keys {
 		t.Errorf("%v", document)
 	}
 	resp, err := ours.Client().Post(metadata.Keys, "", nil)
@@ -264,10 +264,12 @@ func TestOurOwnIssuer(t *testing.T) {
 		t.Error(resp.Status, err)
 	}
 	_ = resp.Body.Close()
-	if resp, err = ours.Client().Get(ours.URL + "/base/token"); err != nil || resp.StatusCode != http.StatusNotFound {
-		t.Error(resp.Status, err)
+	for _, nowhere := range []string{ours.URL + "/base/token", mint.ClientID(""), mint.ClientID("No.Tenant"), mint.ClientID("a/b")} {
+		if resp, err = ours.Client().Get(nowhere); err != nil || resp.StatusCode != http.StatusNotFound {
+			t.Error(nowhere, resp.Status, err)
+		}
+		_ = resp.Body.Close()
 	}
-	_ = resp.Body.Close()
 	if _, err := oauth.NewMint(ours.URL, ecKey(t, elliptic.P256()), 2*time.Hour, nil); err == nil {
 		t.Error("tokens of two hours are made")
 	}

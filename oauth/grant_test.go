@@ -9,8 +9,6 @@ import (
 	"crypto/rsa"
 	"encoding/json"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -258,8 +256,8 @@ func TestATokenIsExchanged(t *testing.T) {
 	}
 }
 
-// TestAWorkloadShowsItsFile, as it is at the time, in the way that the issuer offers.
-func TestAWorkloadShowsItsFile(t *testing.T) {
+// TestAWorkloadShowsItsToken, in the way that the issuer offers.
+func TestAWorkloadShowsItsToken(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		grants, methods []string
@@ -275,35 +273,28 @@ func TestAWorkloadShowsItsFile(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
 			p.metadata["grant_types_supported"], p.metadata["token_endpoint_auth_methods_supported"] = tt.grants, tt.methods
-			file := filepath.Join(t.TempDir(), "token")
-			write := func(text string) {
-				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
 			o := p.options(t)
-			o.Kind, o.Secret, o.ClientID, o.Assertion = oauth.WorkloadIdentity, secrets.Value{}, "workload", oauth.File(file)
+			o.Kind, o.Secret, o.ClientID, o.Assertion = oauth.WorkloadIdentity, secrets.Value{}, "workload", oauth.Fixed(secrets.Secret("first.projected.token\n"))
 			_, _, err := authorize(t, o)
 			if tt.refused != "" {
 				refused(t, err, tt.refused)
 				return
 			}
-			refused(t, err, registry.ReasonSecretRefUnresolved) // there is no file yet
-			for n, token := range []string{"first.projected.token", "second.projected.token"} {
-				write(token + "\n")
-				o.Owner = token // another token is wanted
-				if _, _, err := authorize(t, o); err != nil {
-					t.Fatal(err)
-				}
-				form := p.requests()[n]
-				if form.Get("grant_type") != tt.grant || form.Get(tt.where) != token || form.Get("resource") != o.Resource || form.Get("client_id") != "workload" {
-					t.Error(form)
-				}
+			if err != nil {
+				t.Fatal(err)
 			}
-			write("no token\nat all")
-			o.Owner = "another"
-			_, _, err = authorize(t, o)
-			refused(t, err, registry.ReasonSecretRefUnresolved)
+			form := p.requests()[0]
+			if form.Get("grant_type") != tt.grant || form.Get(tt.where) != "first.projected.token" || form.Get("resource") != o.Resource || form.Get("client_id") != "workload" {
+				t.Error(form)
+			}
+			for _, none := range []string{"no token\nat all", "", " \n", strings.Repeat("a", 17<<10)} {
+				o.Assertion = oauth.Fixed(secrets.Secret(none))
+				_, _, err = authorize(t, o)
+				refused(t, err, registry.ReasonSecretRefUnresolved)
+			}
+			if n := len(p.requests()); n != 1 {
+				t.Errorf("%d requests", n)
+			}
 		})
 	}
 }

@@ -64,9 +64,12 @@ func NewMint(issuer string, key *Key, life time.Duration, now func() time.Time) 
 // Issuer is the identifier of the issuer.
 func (m *Mint) Issuer() string { return m.issuer }
 
-// ClientID is the URL of the document that says what client we are, by which issuers
-// that take such ids know us.
-func (m *Mint) ClientID() string { return strings.TrimRight(m.issuer, "/") + clientPath }
+// ClientID is the URL of the document that says what client a tenant is, by which
+// issuers that take such ids know it. Each tenant has one: who trusts the client of
+// one trusts no other.
+func (m *Mint) ClientID(tenant string) string {
+	return strings.TrimRight(m.issuer, "/") + clientPath + tenant
+}
 
 // Key is the key, for client assertions under [Mint.ClientID]: its id is the published one.
 func (m *Mint) Key() *Key {
@@ -93,20 +96,22 @@ func (m *Mint) Assertion(subject string) Assertion {
 const (
 	configurationPath = "/.well-known/openid-configuration"
 	keysPath          = "/.well-known/jwks.json"
-	clientPath        = "/.well-known/oauth-client.json"
+	clientPath        = "/.well-known/oauth-client/" // and the tenant
 )
 
-// Paths are those that [Mint.ServeHTTP] answers.
+// Paths are those that [Mint.ServeHTTP] answers; one that ends in a slash, with all
+// below it.
 func (m *Mint) Paths() []string {
 	return []string{m.path + configurationPath, m.path + keysPath, m.path + clientPath}
 }
 
 // ServeHTTP serves the metadata (OpenID Connect Discovery 1.0, section 3), the keys
-// (RFC 7517, section 5) and what client we are (OAuth Client ID Metadata Document).
-// Everybody may read them.
+// (RFC 7517, section 5) and what client a tenant is (OAuth Client ID Metadata Document),
+// whether there is such a tenant or not. Everybody may read them.
 func (m *Mint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body any
 	below, ok := strings.CutPrefix(r.URL.Path, m.path)
+	tenant, client := strings.CutPrefix(below, clientPath)
 	switch {
 	case !ok:
 	case below == configurationPath:
@@ -117,9 +122,9 @@ func (m *Mint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case below == keysPath:
 		body = jose.JSONWebKeySet{Keys: []jose.JSONWebKey{m.public}}
-	case below == clientPath:
+	case client && registry.ValidTenant(tenant):
 		body = map[string]any{
-			"client_id": m.ClientID(), "client_name": "Countersign", "client_uri": m.issuer,
+			"client_id": m.ClientID(tenant), "client_name": "Countersign, " + tenant, "client_uri": m.issuer,
 			"grant_types": []string{grantClient}, "response_types": []string{}, "redirect_uris": []string{},
 			"token_endpoint_auth_method": methodKey, "token_endpoint_auth_signing_alg": m.public.Algorithm,
 			"jwks_uri": strings.TrimRight(m.issuer, "/") + keysPath,

@@ -33,7 +33,7 @@ const (
 )
 
 // Assertion gives a token that stands for us, for one use; audience is whom it will be
-// shown to. It is one of [Mint.Assertion], [File] and [Fixed].
+// shown to. It is [Mint.Assertion] or [Fixed].
 type Assertion func(ctx context.Context, audience string) (secrets.Value, error)
 
 // Options say for what and by what tokens are made.

@@ -36,7 +36,7 @@ type Connection struct {
 	AuthKind  AuthKind          `json:"authKind,omitempty" bun:"auth_kind"`
 	Issuer    string            `json:"issuer,omitempty" bun:"issuer"` // the only authorization server that gets the credentials
 	ClientID  string            `json:"clientId,omitempty" bun:"client_id"`
-	SecretRef string            `json:"secretRef,omitempty" bun:"secret_ref"` // the client's secret or private key, or the token of the workload
+	SecretRef string            `json:"secretRef,omitempty" bun:"secret_ref"` // the client's secret or private key, or the token that stands for us; see [Connection.SignsOurs]
 	Scopes    []string          `json:"scopes,omitempty" bun:"scopes,type:text"`
 	Headers   map[string]string `json:"headers,omitempty" bun:"headers,type:text"` // name → secret reference
 
@@ -189,15 +189,28 @@ func (c Connection) Check(inst Installation) error {
 	if len(e.Fields) > 0 {
 		return e
 	}
-	if !slices.Contains(supportedKinds, c.AuthKind) {
-		return Errorf(ReasonAuthKindUnsupported, "this version cannot authorise requests by %s", c.AuthKind).
-			WithNext("use one of %s", joined(supportedKinds))
+	if c.SignsOurs() && !inst.OwnIssuer {
+		return NoOwnIssuer(c.AuthKind)
 	}
 	return nil
 }
 
-// supportedKinds are those by which requests can be authorised.
-var supportedKinds = []AuthKind{AuthKindNone, AuthKindHeaders}
+// SignsOurs says whether what shows who we are is signed by the installation's own
+// issuer, since no secret is named.
+func (c Connection) SignsOurs() bool { return c.AuthKind.signed() && c.SecretRef == "" }
+
+// signed says whether the installation's own issuer can stand in for a secret.
+func (k AuthKind) signed() bool {
+	return slices.Contains([]AuthKind{AuthKindPrivateKeyJWT, AuthKindTokenExchange, AuthKindWorkloadIdentity}, k)
+}
+
+// NoOwnIssuer is what one is told of a connection that needs the installation's own
+// issuer, where there is none.
+func NoOwnIssuer(k AuthKind) *Error {
+	return Errorf(ReasonAuthKindUnsupported, "this installation has no issuer of its own, which auth_kind %s without secret_ref needs", k).
+		WithField("secret_ref", "is required for auth_kind %s where the installation has no issuer of its own", k).
+		WithNext("name what shows who we are in secret_ref, or have the operator configure workload_identity")
+}
 
 func joined[S ~string](list []S) string {
 	out := make([]string, len(list))
@@ -285,19 +298,41 @@ func (c Connection) checkAuth(e *Error) error {
 			e.WithField(fmt.Sprintf("scopes[%d]", i), "is no scope (RFC 6749, section 3.3)")
 		}
 	}
+	c.checkNeeds(e, named)
+	return nil
+}
+
+// checkNeeds says which fields a kind misses, and which it has no use for.
+func (c Connection) checkNeeds(e *Error, named string) {
 	need := func(field, value string) {
 		if value == "" {
 			e.WithField(field, "is required for auth_kind %s", c.AuthKind)
 		}
 	}
 	switch c.AuthKind {
-	case AuthKindClientCredentials, AuthKindPrivateKeyJWT:
+	case AuthKindClientCredentials:
 		need("issuer", c.Issuer)
 		need("client_id", c.ClientID)
 		need("secret_ref", c.SecretRef)
+	case AuthKindPrivateKeyJWT:
+		need("issuer", c.Issuer)
+		if c.ClientID != "" {
+			need("secret_ref", c.SecretRef)
+		} else if c.SecretRef != "" {
+			need("client_id", c.ClientID)
+		}
 	case AuthKindTokenExchange:
 		need("issuer", c.Issuer)
 		need("client_id", c.ClientID)
+	case AuthKindWorkloadIdentity:
+		if c.Issuer != "" {
+			break
+		}
+		for _, f := range []struct{ field, value string }{{"client_id", c.ClientID}, {"scopes", strings.Join(c.Scopes, " ")}} {
+			if f.value != "" {
+				e.WithField(f.field, "is for an issuer, and the connection names none")
+			}
+		}
 	case AuthKindHeaders:
 		if len(c.Headers) == 0 {
 			e.WithField("headers", "at least one is required for auth_kind headers")
@@ -306,9 +341,7 @@ func (c Connection) checkAuth(e *Error) error {
 		if len(c.Headers) > 0 {
 			e.WithField("headers", "%s", named)
 		}
-	case AuthKindWorkloadIdentity:
 	}
-	return nil
 }
 
 func notPrintable(r rune) bool { return r < ' ' || r > '~' }

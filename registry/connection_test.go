@@ -51,7 +51,56 @@ func connection(edit func(*registry.Connection)) registry.Connection {
 	return c
 }
 
-var office = registry.Installation{ConnectionNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("0.0.0.0/0")}}
+var office = registry.Installation{ConnectionNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("0.0.0.0/0")}, OwnIssuer: true}
+
+// oauthOf is a connection of a kind with an issuer, and with these fields.
+func oauthOf(kind registry.AuthKind, fields ...string) func(*registry.Connection) {
+	return func(c *registry.Connection) {
+		c.Headers, c.AuthKind, c.Issuer = nil, kind, "https://as.example.com"
+		if slices.Contains(fields, "client_id") {
+			c.ClientID = "us"
+		}
+		if slices.Contains(fields, "secret_ref") {
+			c.SecretRef = "env:A"
+		}
+	}
+}
+
+// workload is one whose token is shown to the server itself.
+func workload(edit func(*registry.Connection)) func(*registry.Connection) {
+	return func(c *registry.Connection) {
+		c.Headers, c.AuthKind = nil, registry.AuthKindWorkloadIdentity
+		if edit != nil {
+			edit(c)
+		}
+	}
+}
+
+// An installation without an issuer of its own has nothing to say who it is, where
+// a connection names no secret.
+func TestWithoutAnIssuerOfOursASecretIsNamed(t *testing.T) {
+	t.Parallel()
+	for name, edit := range map[string]func(*registry.Connection){
+		"a client": oauthOf(registry.AuthKindPrivateKeyJWT), "an exchange": oauthOf(registry.AuthKindTokenExchange, "client_id"),
+		"a workload": workload(nil),
+	} {
+		err := connection(edit).Check(registry.Installation{})
+		e, ok := registry.AsError(err)
+		if !ok || e.Reason != registry.ReasonAuthKindUnsupported || e.Fields[0].Path != "secret_ref" || e.Next == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, edit := range map[string]func(*registry.Connection){
+		"a client":    oauthOf(registry.AuthKindPrivateKeyJWT, "client_id", "secret_ref"),
+		"an exchange": oauthOf(registry.AuthKindTokenExchange, "client_id", "secret_ref"),
+		"a workload":  workload(func(c *registry.Connection) { c.SecretRef = "file:token" }),
+		"headers":     nil,
+	} {
+		if err := connection(edit).Check(registry.Installation{}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
 
 func TestConnectionsAreChecked(t *testing.T) {
 	t.Parallel()
@@ -111,6 +160,30 @@ func TestConnectionsAreChecked(t *testing.T) {
 				c.Headers, c.AuthKind, c.Issuer, c.ClientID, c.SecretRef = nil, registry.AuthKindClientCredentials, "https://as.example.com", "us", "SENTINEL"
 			}, registry.ReasonSecretRefInvalid, "secret_ref",
 		},
+		"client credentials": {oauthOf(registry.AuthKindClientCredentials, "client_id", "secret_ref"), "", ""},
+		"client credentials without a secret": {
+			oauthOf(registry.AuthKindClientCredentials, "client_id"), registry.ReasonInvalidArgument, "secret_ref",
+		},
+		"a client's key":           {oauthOf(registry.AuthKindPrivateKeyJWT, "client_id", "secret_ref"), "", ""},
+		"the installation's key":   {oauthOf(registry.AuthKindPrivateKeyJWT), "", ""},
+		"a client without its key": {oauthOf(registry.AuthKindPrivateKeyJWT, "client_id"), registry.ReasonInvalidArgument, "secret_ref"},
+		"a key without its client": {oauthOf(registry.AuthKindPrivateKeyJWT, "secret_ref"), registry.ReasonInvalidArgument, "client_id"},
+		"an exchange":              {oauthOf(registry.AuthKindTokenExchange, "client_id", "secret_ref"), "", ""},
+		"an exchange of our token": {oauthOf(registry.AuthKindTokenExchange, "client_id"), "", ""},
+		"an exchange by nobody":    {oauthOf(registry.AuthKindTokenExchange, "secret_ref"), registry.ReasonInvalidArgument, "client_id"},
+		"an exchange with nobody": {
+			func(c *registry.Connection) {
+				c.Headers, c.AuthKind, c.ClientID = nil, registry.AuthKindTokenExchange, "us"
+			}, registry.ReasonInvalidArgument, "issuer",
+		},
+		"a workload at an issuer":           {oauthOf(registry.AuthKindWorkloadIdentity, "secret_ref"), "", ""},
+		"a workload known to an issuer":     {oauthOf(registry.AuthKindWorkloadIdentity, "client_id"), "", ""},
+		"a workload at the server":          {workload(nil), "", ""},
+		"a workload with its token":         {workload(func(c *registry.Connection) { c.SecretRef = "file:token" }), "", ""},
+		"a client of no issuer":             {workload(func(c *registry.Connection) { c.ClientID = "us" }), registry.ReasonInvalidArgument, "client_id"},
+		"scopes of no issuer":               {workload(func(c *registry.Connection) { c.Scopes = []string{"a"} }), registry.ReasonInvalidArgument, "scopes"},
+		"a token and other header fields":   {workload(func(c *registry.Connection) { c.Headers = map[string]string{"X-Key": "env:A"} }), "", ""},
+		"a token and a header field for it": {workload(func(c *registry.Connection) { c.Headers = map[string]string{"authorization": "env:A"} }), registry.ReasonInvalidArgument, `headers["authorization"]`},
 		"a scope of two": {
 			func(c *registry.Connection) {
 				c.AuthKind, c.Scopes = registry.AuthKindWorkloadIdentity, []string{"a b"}

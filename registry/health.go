@@ -36,7 +36,7 @@ func HealthOf(s *Server, last *Probe) Health {
 		return registeredHealth(s)
 	case StateVerified:
 		if s.Discovery.Status == DiscoveryFailed {
-			return Health{LevelDegraded, string(s.Discovery.Reason), "The last discovery failed: " + s.Discovery.Message, advice(s.Discovery.Reason) + ", then discover it again", s.Discovery.FinishedAt}
+			return undiscoveredHealth(s)
 		}
 		switch s.Review.Status {
 		case ReviewPending:
@@ -54,13 +54,17 @@ func HealthOf(s *Server, last *Probe) Health {
 	mended := last != nil && last.Outcome == OutcomeOK && last.At.After(s.Discovery.FinishedAt) && !s.Discovery.Reason.FaultsList()
 	switch {
 	case s.Discovery.Status == DiscoveryFailed && !mended:
-		return Health{LevelDegraded, string(s.Discovery.Reason), "The last discovery failed: " + s.Discovery.Message, advice(s.Discovery.Reason) + ", then discover it again", s.Discovery.FinishedAt}
+		return undiscoveredHealth(s)
 	case s.Review.Status == ReviewPending:
 		return Health{LevelHealthy, "review_pending", "Working; what changed since the approval waits for a review", "Review the changes", s.Review.OpenedAt}
 	case last == nil:
 		return Health{LevelHealthy, "never_probed", "Approved and discovered; not probed yet", "", s.LastHandshakeAt}
 	case last.Outcome == OutcomeDependency:
-		return Health{LevelUnknown, string(ReasonDependency), "The last probe could not be made: " + last.Message, "Look at our own dependencies", last.Since}
+		reason := last.Reason
+		if !reason.ours() {
+			reason = ReasonDependency
+		}
+		return Health{LevelUnknown, string(reason), "The last probe could not be made: " + last.Message, advice(reason), last.Since}
 	case last.Outcome == OutcomeDeferred:
 		return Health{LevelHealthy, string(ReasonRateLimited), "Alive; it asked for fewer requests", "", last.Since}
 	}
@@ -78,10 +82,26 @@ func launchHealth(s *Server) Health {
 	}
 }
 
+// undiscoveredHealth is that of a discovered server whose last discovery failed.
+func undiscoveredHealth(s *Server) Health {
+	level := LevelDegraded
+	if s.Discovery.Reason.ours() {
+		level = LevelUnknown
+	}
+	return Health{
+		level, string(s.Discovery.Reason), "The last discovery failed: " + s.Discovery.Message,
+		advice(s.Discovery.Reason) + ", then discover it again", s.Discovery.FinishedAt,
+	}
+}
+
 func registeredHealth(s *Server) Health {
 	switch s.Discovery.Status {
 	case DiscoveryFailed:
-		return Health{LevelUnhealthy, string(s.Discovery.Reason), s.Discovery.Message, advice(s.Discovery.Reason) + "; it is tried again by itself", s.Discovery.FinishedAt}
+		level := LevelUnhealthy
+		if s.Discovery.Reason.ours() {
+			level = LevelUnknown
+		}
+		return Health{level, string(s.Discovery.Reason), s.Discovery.Message, advice(s.Discovery.Reason) + "; it is tried again by itself", s.Discovery.FinishedAt}
 	case DiscoveryRunning:
 		return Health{LevelUnknown, "discovering", "The first discovery is under way", "", s.CreatedAt}
 	case DiscoveryNever, DiscoverySucceeded:
@@ -150,6 +170,13 @@ func advice(reason Reason) string {
 		return "Retire servers that nobody needs, or have the operator raise the tenant's quota"
 	case ReasonTooLarge, ReasonTooMany, ReasonCursorLoop, ReasonMalformedList, ReasonListFailed, ReasonProtocolError:
 		return "Mend the server's answers"
+	case ReasonDependency:
+		return "See that the secret store and the connection's issuer answer; the server is not at fault"
+	case ReasonSecretRefUnresolved:
+		return "Have the operator put the secret where its reference says"
+	}
+	if reason.ours() {
+		return "Correct the connection, or what its issuer knows of it; the server is not at fault"
 	}
 	return "Mend the server or its address"
 }

@@ -3,6 +3,7 @@ package registry_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -796,6 +797,37 @@ func TestASupersededDecisionIsToldWhatChanged(t *testing.T) {
 	l.sees("a")
 	if got := changed(); got != "target" {
 		t.Errorf("another target: %s", got)
+	}
+}
+
+// R146: what is away or wrong on our side is not the server's to mend, and changes
+// nothing of it.
+func TestWhatIsOursIsNotTheServersHealth(t *testing.T) {
+	t.Parallel()
+	for _, reason := range []registry.Reason{registry.ReasonDependency, registry.ReasonInvalidClient, registry.ReasonSecretRefUnresolved} {
+		l := newLife(t, nil)
+		fails := func() {
+			l.must(func(now time.Time) error {
+				number := l.r.Server.Discovery.Number
+				return l.r.DiscoveryFailed(reason, "no token", registry.Look{Number: number, TargetDigest: l.r.Server.TargetDigest, At: now})
+			})
+		}
+		check := func(state registry.State, last *registry.Probe) {
+			t.Helper()
+			h := registry.HealthOf(&l.r.Server, last)
+			if h.Level != registry.LevelUnknown || h.Reason != string(reason) || l.r.Server.State != state || len(l.r.Server.Causes) > 0 {
+				t.Errorf("%s: %s %v is %+v", reason, l.r.Server.State, l.r.Server.Causes, h)
+			}
+			if strings.Contains(h.Next, "Mend the server") {
+				t.Errorf("%s: next is %q", reason, h.Next)
+			}
+		}
+		fails()
+		check(registry.StateRegistered, nil)
+		l.sees("a")
+		l.approves("a")
+		l.probes(registry.OutcomeDependency)
+		check(registry.StateActive, &registry.Probe{Outcome: registry.OutcomeDependency, Reason: reason, Message: "no token", At: time.Now()})
 	}
 }
 

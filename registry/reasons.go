@@ -1,5 +1,7 @@
 package registry
 
+import "slices"
+
 // Reason is a stable lower_snake code: in errors, denials, health, quarantine,
 // probe outcomes and events. Reasons are API: never renamed, never reused.
 type Reason string
@@ -223,7 +225,7 @@ var reasons = map[Reason]struct {
 	ReasonConnectionInUse:         {CodePrecondition, "servers use the connection, so it cannot be deleted"},
 	ReasonConnectionShared:        {CodePrecondition, "the server is reached by a connection with a name, so its address is changed there"},
 	ReasonConnectionOwned:         {CodePrecondition, "the connection belongs to one server, which is changed instead"},
-	ReasonAuthKindUnsupported:     {CodePrecondition, "this version cannot authorise requests in the way that the connection asks for"},
+	ReasonAuthKindUnsupported:     {CodePrecondition, "this installation cannot authorise requests in the way that the connection asks for"},
 	ReasonTransportUnsupported:    {CodePrecondition, "this installation cannot reach servers of this transport"},
 	ReasonSandboxUnavailable:      {CodePrecondition, "no sandbox can be made here, so the server's command is not started"},
 	ReasonProcessLimit:            {CodePrecondition, "the server's process used more memory, processes or threads than it may, and was ended"},
@@ -328,3 +330,12 @@ func (r Reason) Code() Code {
 
 // Means is one sentence for people.
 func (r Reason) Means() string { return reasons[r].means }
+
+// ours says whether a reason is something of ours, of the connection or of its
+// issuer, and nothing that the server did (R146).
+func (r Reason) ours() bool {
+	return slices.Contains([]Reason{
+		ReasonDependency, ReasonSecretRefUnresolved, ReasonAuthKindUnsupported, ReasonIssuerMismatch, ReasonInvalidMetadata, ReasonInvalidClient,
+		ReasonUnsupportedGrant, ReasonInvalidTarget, ReasonInvalidScope, ReasonInvalidTokenAnswer, ReasonAudienceMismatch, ReasonKeyUnusable,
+	}, r)
+}

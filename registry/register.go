@@ -38,6 +38,7 @@ const PolicyDefault = "default"
 type Installation struct {
 	AllowNoneExceptions bool           // AllowNoneAuthenticationExceptions (R23); not reloadable
 	ConnectionNetworks  []netip.Prefix // those that connections may open, or parts of them; none when empty
+	OwnIssuer           bool           // the installation has an issuer of its own, whose tokens stand for its connections
 }
 
 // Check says everything that is wrong with a registration, before anything is

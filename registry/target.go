@@ -31,7 +31,8 @@ type Target struct {
 	ClientCertificateRef string            `json:"clientCertificateRef,omitempty"`
 	ClientKeyRef         string            `json:"clientKeyRef,omitempty"`
 
-	TenantID string `json:"-"` // whose secrets the references may lead to
+	TenantID   string `json:"-"` // whose secrets the references may lead to
+	Connection string `json:"-"` // version of the connection, whose tokens are nobody else's; empty for a command
 }
 
 // TargetOf is the target of a server: by the version of the connection that it
@@ -43,7 +44,7 @@ func TargetOf(s *Server, c Connection, k *Command) Target {
 	t := Target{
 		Transport: s.Transport, URL: c.URL, DialAddress: c.DialAddress, Authentication: s.Authentication, Issuer: c.Issuer,
 		ClientID: c.ClientID, SecretRef: c.SecretRef, Scopes: c.Scopes, AllowedNetworks: c.AllowedNetworks, Headers: c.Headers,
-		CABundle: c.CABundle, ClientCertificateRef: c.ClientCertificateRef, ClientKeyRef: c.ClientKeyRef, TenantID: s.TenantID,
+		CABundle: c.CABundle, ClientCertificateRef: c.ClientCertificateRef, ClientKeyRef: c.ClientKeyRef, TenantID: s.TenantID, Connection: c.Ref(),
 	}
 	if c.AuthKind != AuthKindNone {
 		t.AuthKind = c.AuthKind
