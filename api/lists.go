@@ -13,7 +13,7 @@ import (
 // The fields of the filters.
 var (
 	serverFilter = map[string]field{
-		"name": {kind: textField}, "owner": {kind: textField}, "labels": {kind: mapField},
+		"name": {kind: textField}, "owner": {kind: textField}, "connection": {kind: textField}, "labels": {kind: mapField},
 		"state": wordsOf(states), "direction": wordsOf(directions), "transport": wordsOf(transports), "authentication": wordsOf(authentications),
 	}
 	toolFilter = map[string]field{

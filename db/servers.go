@@ -15,7 +15,7 @@ import (
 type ServerQuery struct {
 	Page
 	// Conditions may ask for name, state, direction, transport, authentication,
-	// owner and labels.KEY.
+	// owner, connection and labels.KEY.
 	Conditions []Condition
 	// Order is by name, create_time or update_time.
 	Order Order
@@ -25,7 +25,8 @@ type ServerQuery struct {
 
 var serverFields = map[string]field{
 	"name": {sql: "s.name"}, "state": {sql: "s.state"}, "direction": {sql: "s.direction"}, "transport": {sql: "s.transport"},
-	"authentication": {sql: "s.authentication"}, "owner": {sql: "s.owner"}, "labels": {kind: labelField},
+	"authentication": {sql: "s.authentication"}, "owner": {sql: "s.owner"}, "connection": {sql: "s.connection_name"},
+	"labels": {kind: labelField},
 }
 
 var serverOrders = map[string]struct {

@@ -167,9 +167,10 @@ type api struct {
 	registry registryv1connect.McpRegistryServiceClient
 	identity registryv1connect.IdentityServiceClient
 
-	approvals registryv1connect.ApprovalServiceClient
-	policies  registryv1connect.PolicyServiceClient
-	audit     registryv1connect.AuditServiceClient
+	approvals   registryv1connect.ApprovalServiceClient
+	policies    registryv1connect.PolicyServiceClient
+	audit       registryv1connect.AuditServiceClient
+	connections registryv1connect.ConnectionServiceClient
 }
 
 // connect makes the clients of the API; nothing is sent yet.
@@ -201,9 +202,10 @@ func (c *cli) clients(where connection) *api {
 		registry: registryv1connect.NewMcpRegistryServiceClient(client, where.server, options),
 		identity: registryv1connect.NewIdentityServiceClient(client, where.server, options),
 
-		approvals: registryv1connect.NewApprovalServiceClient(client, where.server, options),
-		policies:  registryv1connect.NewPolicyServiceClient(client, where.server, options),
-		audit:     registryv1connect.NewAuditServiceClient(client, where.server, options),
+		approvals:   registryv1connect.NewApprovalServiceClient(client, where.server, options),
+		policies:    registryv1connect.NewPolicyServiceClient(client, where.server, options),
+		audit:       registryv1connect.NewAuditServiceClient(client, where.server, options),
+		connections: registryv1connect.NewConnectionServiceClient(client, where.server, options),
 	}
 }
 

@@ -37,6 +37,7 @@ type fakeAPI struct {
 	registryv1connect.UnimplementedMcpRegistryServiceHandler
 	registryv1connect.UnimplementedApprovalServiceHandler
 	registryv1connect.UnimplementedPolicyServiceHandler
+	registryv1connect.UnimplementedConnectionServiceHandler
 
 	mu          sync.Mutex
 	servers     []*registryv1.McpServer
@@ -45,6 +46,7 @@ type fakeAPI struct {
 	keys        map[string]string                                 // server id by idempotency key
 	descriptors []*registryv1.ToolDescriptor
 	assignments []*registryv1.ToolAssignment
+	connections []*registryv1.Connection // in the order of their making
 	calls       []string
 	refusals    []error               // of the next calls
 	later       map[string][]lateTurn // by server name
@@ -95,6 +97,7 @@ func startFake() (*fakeAPI, *httptest.Server) {
 	mux.Handle(registryv1connect.NewMcpRegistryServiceHandler(f, guard))
 	mux.Handle(registryv1connect.NewApprovalServiceHandler(f, guard))
 	mux.Handle(registryv1connect.NewPolicyServiceHandler(f, guard))
+	mux.Handle(registryv1connect.NewConnectionServiceHandler(f, guard))
 	mux.HandleFunc("/elsewhere/", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, strings.TrimPrefix(r.URL.Path, "/elsewhere"), http.StatusTemporaryRedirect)
 	})
@@ -196,6 +199,13 @@ func (f *fakeAPI) RegisterMcpServer(ctx context.Context, r *registryv1.RegisterM
 			s.Warnings = []string{"its process runs without a sandbox: it can read and do what the worker can"}
 		}
 		s.Launch = &registryv1.Launch{Status: launchPending}
+	}
+	if name := r.GetEndpointRef(); name != "" {
+		c, err := f.newestConnection(name)
+		if err != nil {
+			return nil, err
+		}
+		s.EndpointRef, s.EndpointUrl = c.GetRef(), c.GetSpec().GetBaseUrl()
 	}
 	if strings.HasPrefix(r.GetEndpointUrl(), "http://") {
 		s.Warnings = []string{"the endpoint is not encrypted"}

@@ -23,15 +23,17 @@ func registerCommand(c *cli) *cobra.Command {
 		wait                       waiting
 	)
 	command := &cobra.Command{
-		Use:   "register NAME {--url URL | --transport stdio --command-ref NAME} --auth oauth2|workload|none",
+		Use:   "register NAME {--url URL | --connection NAME | --transport stdio --command-ref NAME} --auth oauth2|workload|none",
 		Short: "Register a server and start its first discovery",
 		Long: `Registers a server and starts its first discovery. Nothing of it is callable
-before somebody approved it. A server of transport stdio is named by a command of
+before somebody approved it. A server that asks for credentials is reached by a
+connection, see countersign connection. A server of transport stdio is named by a command of
 the operator's allow-list, and is not started before its launch was approved.
 
 The same --idempotency-key with the same values registers once, however often
 the command runs; without the flag a key is made.`,
 		Example: `  countersign server register search --url https://mcp.example.com/mcp --auth oauth2 --owner team-search --wait verified
+  countersign server register wiki --connection wiki --auth oauth2
   countersign server register demo --url http://127.0.0.1:8090/mcp --auth none --exception-reason "demo on this machine"
   countersign server register files --transport stdio --command-ref filesystem --auth workload`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
@@ -61,6 +63,7 @@ the command runs; without the flag a key is made.`,
 	}
 	flags := command.Flags()
 	flags.StringVar(&request.EndpointUrl, "url", "", "`URL` of the server, without credentials")
+	flags.StringVar(&request.EndpointRef, "connection", "", "`NAME` of a connection, instead of --url: its newest version is pinned")
 	flags.StringVar(&auth, "auth", "", "`KIND` of authentication: oauth2 (protected resource), workload (identity) or none (an exception that expires)")
 	flags.StringVar(&request.ExceptionReason, "exception-reason", "", "`TEXT`: why it may be reached without authentication; for --auth none")
 	flags.StringVar(&direction, "direction", "consumed", "`DIRECTION`: consumed (others offer, we call) or exposed (we offer, others call)")
@@ -75,6 +78,7 @@ the command runs; without the flag a key is made.`,
 	flags.StringVar(&request.ProductVersion, "product-version", "", "`VERSION` of the product behind the server")
 	flags.StringArrayVar(&labels, "label", nil, "`KEY=VALUE`, for selection; may be repeated")
 	flags.StringVar(&key, "idempotency-key", "", "`KEY` of this registration (default a new one)")
+	completeWith(command, "connection", c.completeConnection)
 	completeWords(command, "auth", authenticationWords())
 	completeWords(command, "direction", words[registryv1.McpDirection]())
 	completeWords(command, "transport", words[registryv1.McpTransport]())
@@ -97,8 +101,8 @@ func fill(r *registryv1.RegisterMcpServerRequest, auth, direction, transport str
 		return err
 	}
 	http := r.GetTransport() == registryv1.McpTransport_MCP_TRANSPORT_STREAMABLE_HTTP
-	if http && r.GetEndpointUrl() == "" {
-		return usagef("--url is required")
+	if http && r.GetEndpointUrl() == "" && r.GetEndpointRef() == "" {
+		return usagef("--url or --connection is required")
 	}
 	if !http && r.GetCommandRef() == "" {
 		return usagef("--transport stdio needs --command-ref NAME: a command of the operator's allow-list")

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -77,12 +78,21 @@ var servers = view[server]{
 		{title: "ID", wide: true, text: server.GetServerId},
 		{title: "DIRECTION", wide: true, text: func(s server) string { return word(s.GetDirection()) }},
 		{title: "TRANSPORT", wide: true, text: func(s server) string { return word(s.GetTransport()) }},
+		{title: "CONNECTION", wide: true, text: sharedConnection},
 		{title: "AUTHENTICATION", wide: true, text: func(s server) string { return word(s.GetAuthentication()) }},
 		{title: "PROTOCOL", wide: true, text: server.GetProtocolVersion},
 		{title: "OWNER", wide: true, text: server.GetOwner},
 		{title: "LAST HANDSHAKE", wide: true, text: func(s server) string { return when(s.GetLastHandshakeAt()) }},
 		{title: "UPDATED", wide: true, text: func(s server) string { return when(s.GetUpdateTime()) }},
 	},
+}
+
+// sharedConnection is the version of a connection with a name that a server pins.
+func sharedConnection(s server) string {
+	if strings.HasPrefix(s.GetEndpointRef(), s.GetServerId()) {
+		return "" // made for it alone
+	}
+	return s.GetEndpointRef()
 }
 
 // commandLine names the command of a server, and says when nothing keeps it from

@@ -16,6 +16,7 @@ var patchFields = []struct{ flag, field string }{
 	{"policy", "governance_policy_ref"},
 	{"url", "endpoint_url"},
 	{"dial-address", "dial_address"},
+	{"connection", "endpoint_ref"},
 	{"command-ref", "command_ref"},
 }
 
@@ -31,7 +32,8 @@ func updateCommand(c *cli) *cobra.Command {
 		Short: "Change what the flags name",
 		Long: `Changes what the flags name and nothing else. Another --url or --dial-address
 unbinds every tool of the server and starts a discovery: nothing is callable
-until somebody approved it again. So does --command-ref, when the operator's
+until somebody approved it again. So does --connection, which takes the newest
+version of a connection, when that is another target; and --command-ref, when the operator's
 command differs from the one that the server has: its launch is approved first.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: c.completeServers,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -42,7 +44,7 @@ command differs from the one that the server has: its launch is approved first.`
 				}
 			}
 			if len(mask.GetPaths()) == 0 {
-				return usagef("nothing to change: give at least one of --description, --owner, --label, --product-version, --policy, --url, --dial-address and --command-ref")
+				return usagef("nothing to change: give at least one of --description, --owner, --label, --product-version, --policy, --url, --dial-address, --connection and --command-ref")
 			}
 			if len(labels) == 1 && labels[0] == "" {
 				labels = nil // an empty label: none at all
@@ -76,8 +78,10 @@ command differs from the one that the server has: its launch is approved first.`
 	flags.StringVar(&patch.GovernancePolicyRef, "policy", "", "`NAME` of the governance policy bundle")
 	flags.StringVar(&patch.EndpointUrl, "url", "", "another `URL`; unbinds every tool")
 	flags.StringVar(&patch.DialAddress, "dial-address", "", "another `HOST:PORT` to connect to; unbinds every tool")
+	flags.StringVar(&patch.EndpointRef, "connection", "", "take the newest version of the connection `NAME`; unbinds every tool if it is another target")
 	flags.StringVar(&patch.CommandRef, "command-ref", "", "take the operator's command `NAME` as it is now; unbinds every tool if it differs")
 	flags.StringVar(&etag, "etag", "", "change it only if it still has this `ETAG`")
+	completeWith(command, "connection", c.completeConnection)
 	wait.addFlag(command)
 	return command
 }
