@@ -9,12 +9,14 @@ import (
 
 // rule says who may call an RPC: the credential has the scope, and its bearer
 // one of the roles. No roles: the scope is enough; anybody: everybody with a
-// valid token.
+// valid token. What changes something has either a decision or a change, by
+// which refusals are audited (R122, refusal.go); a test wants that too.
 type rule struct {
 	anybody  bool
 	scope    registry.Scope
 	roles    []registry.Role
-	decision registry.Verb // set for decisions: refusals are audited (R122)
+	decision registry.Verb // of decisions, as their audit rows name them
+	change   string        // of other changes, likewise
 }
 
 var (
@@ -24,17 +26,20 @@ var (
 	maintainers = []registry.Role{registry.RoleAssetMaintainer, registry.RolePlatformAdmin}
 )
 
-// verbRetire is how a refused retirement stands in the audit.
-const verbRetire registry.Verb = "retire"
+// How refused retirements and publications of policies stand in the audit.
+const (
+	verbRetire  registry.Verb = "retire"
+	verbPublish registry.Verb = "publish_policy"
+)
 
 // access is the only table of permissions (R182, R183, R185). An RPC without a
 // row cannot be called, and a test wants a row for each.
 var access = map[string]rule{
-	registryv1connect.McpServerServiceRegisterMcpServerProcedure:       {scope: registry.ScopeAdmin, roles: maintainers},
+	registryv1connect.McpServerServiceRegisterMcpServerProcedure:       {scope: registry.ScopeAdmin, roles: maintainers, change: "register"},
 	registryv1connect.McpServerServiceGetMcpServerProcedure:            {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.McpServerServiceListMcpServersProcedure:          {scope: registry.ScopeRead, roles: readers},
-	registryv1connect.McpServerServiceUpdateMcpServerProcedure:         {scope: registry.ScopeAdmin, roles: maintainers},
-	registryv1connect.McpServerServiceDiscoverMcpCapabilitiesProcedure: {scope: registry.ScopeAdmin, roles: operators},
+	registryv1connect.McpServerServiceUpdateMcpServerProcedure:         {scope: registry.ScopeAdmin, roles: maintainers, change: "edit"},
+	registryv1connect.McpServerServiceDiscoverMcpCapabilitiesProcedure: {scope: registry.ScopeAdmin, roles: operators, change: "discover"},
 	registryv1connect.McpServerServiceTestMcpServerProcedure:           {scope: registry.ScopeAdmin, roles: operators},
 	registryv1connect.McpServerServiceGetMcpCapabilitiesProcedure:      {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.McpServerServiceGetCapabilityReportProcedure:     {scope: registry.ScopeRead, roles: readers},
@@ -54,24 +59,24 @@ var access = map[string]rule{
 	registryv1connect.ToolCatalogServiceListToolFacetsProcedure:          {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.ToolCatalogServiceGetToolProcedure:                 {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.ToolCatalogServiceGetToolImpactProcedure:           {scope: registry.ScopeRead, roles: readers},
-	registryv1connect.ToolCatalogServiceSetToolEnabledProcedure:          {scope: registry.ScopeAdmin, roles: maintainers},
-	registryv1connect.ToolCatalogServiceSetToolsEnabledProcedure:         {scope: registry.ScopeAdmin, roles: maintainers},
-	registryv1connect.ToolCatalogServiceSetToolRequiresApprovalProcedure: {scope: registry.ScopeAdmin, roles: maintainers},
-	registryv1connect.ToolCatalogServiceCreateToolDescriptorProcedure:    {scope: registry.ScopeAdmin, roles: maintainers},
+	registryv1connect.ToolCatalogServiceSetToolEnabledProcedure:          {scope: registry.ScopeAdmin, roles: maintainers, change: "enable_tool"},
+	registryv1connect.ToolCatalogServiceSetToolsEnabledProcedure:         {scope: registry.ScopeAdmin, roles: maintainers, change: "enable_tools"},
+	registryv1connect.ToolCatalogServiceSetToolRequiresApprovalProcedure: {scope: registry.ScopeAdmin, roles: maintainers, change: "set_requires_approval"},
+	registryv1connect.ToolCatalogServiceCreateToolDescriptorProcedure:    {scope: registry.ScopeAdmin, roles: maintainers, change: "create_descriptor"},
 	registryv1connect.ToolCatalogServiceGetToolDescriptorProcedure:       {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.ToolCatalogServiceListToolDescriptorsProcedure:     {scope: registry.ScopeRead, roles: readers},
-	registryv1connect.ToolCatalogServicePublishToolDescriptorProcedure:   {scope: registry.ScopeAdmin, roles: maintainers},
-	registryv1connect.ToolCatalogServiceDeprecateToolDescriptorProcedure: {scope: registry.ScopeAdmin, roles: maintainers},
-	registryv1connect.ToolCatalogServiceCreateToolAssignmentProcedure:    {scope: registry.ScopeAdmin, roles: maintainers},
-	registryv1connect.ToolCatalogServiceDeleteToolAssignmentProcedure:    {scope: registry.ScopeAdmin, roles: maintainers},
+	registryv1connect.ToolCatalogServicePublishToolDescriptorProcedure:   {scope: registry.ScopeAdmin, roles: maintainers, change: "publish_descriptor"},
+	registryv1connect.ToolCatalogServiceDeprecateToolDescriptorProcedure: {scope: registry.ScopeAdmin, roles: maintainers, change: "deprecate_descriptor"},
+	registryv1connect.ToolCatalogServiceCreateToolAssignmentProcedure:    {scope: registry.ScopeAdmin, roles: maintainers, change: "assign_tool"},
+	registryv1connect.ToolCatalogServiceDeleteToolAssignmentProcedure:    {scope: registry.ScopeAdmin, roles: maintainers, change: "unassign_tool"},
 	registryv1connect.ToolCatalogServiceListToolAssignmentsProcedure:     {scope: registry.ScopeRead, roles: readers},
 
 	// A token is given to whoever may take the decision; the handler looks.
-	registryv1connect.ApprovalServiceMintDecisionTokenProcedure: {scope: registry.ScopeAdmin, roles: maintainers},
+	registryv1connect.ApprovalServiceMintDecisionTokenProcedure: {scope: registry.ScopeAdmin, roles: maintainers, change: "mint_decision_token"},
 	registryv1connect.ApprovalServiceRenewExceptionProcedure:    {scope: registry.ScopeAdmin, roles: []registry.Role{registry.RolePlatformAdmin}, decision: registry.VerbRenew},
 	registryv1connect.ApprovalServiceListExpiringProcedure:      {scope: registry.ScopeRead, roles: readers},
 
-	registryv1connect.PolicyServicePublishPolicyProcedure: {scope: registry.ScopeAdmin, roles: []registry.Role{registry.RolePlatformAdmin}},
+	registryv1connect.PolicyServicePublishPolicyProcedure: {scope: registry.ScopeAdmin, roles: []registry.Role{registry.RolePlatformAdmin}, decision: verbPublish},
 	registryv1connect.PolicyServiceGetPolicyProcedure:     {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.PolicyServiceListPoliciesProcedure:  {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.PolicyServiceCheckPolicyProcedure:   {scope: registry.ScopeRead, roles: readers},

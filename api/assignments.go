@@ -19,6 +19,7 @@ func (t tools) CreateToolAssignment(ctx context.Context, req *pb.CreateToolAssig
 	if err != nil {
 		return nil, err
 	}
+	callOf(ctx).sent = true
 	v, err := d.store.Assign(ctx, a, d.operation("assign_tool", "", ""))
 	if err != nil {
 		return nil, notFound(err, "tool", req.GetToolId())
@@ -32,6 +33,7 @@ func (t tools) DeleteToolAssignment(ctx context.Context, req *pb.DeleteToolAssig
 	if err != nil {
 		return nil, err
 	}
+	callOf(ctx).sent = true
 	if _, err := d.store.Unassign(ctx, req.GetAssignmentId(), d.operation("unassign_tool", "", "")); err != nil {
 		return nil, notFound(err, "assignment", req.GetAssignmentId())
 	}

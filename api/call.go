@@ -18,7 +18,7 @@ type call struct {
 	principal registry.Principal
 	reached   bool            // an RPC's interceptors were entered
 	answered  bool            // an error is on its way to the caller: whatever comes now is too late
-	sent      bool            // a change was handed to the workflows, which record refusals themselves
+	sent      bool            // a change was handed to the workflows or the store, which record refusals themselves
 	tooLarge  bool            // the body went over the limit
 	err       *registry.Error // what the RPC failed with
 	early     *registry.Error // why no RPC is to be reached

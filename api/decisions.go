@@ -2,10 +2,6 @@ package api
 
 import (
 	"context"
-	"log/slog"
-	"time"
-
-	"connectrpc.com/connect"
 
 	"countersign/db"
 	pb "countersign/proto/countersign/registry/v1"
@@ -97,41 +93,4 @@ func rulingIn(verb registry.Verb, req decision) registry.Ruling {
 		g.Digest = req.GetDigest()
 	}
 	return g
-}
-
-// auditTimeout is how long the record of a refusal may take.
-const auditTimeout = 5 * time.Second
-
-// audit records a decision that was refused here, before the workflows heard
-// of it: for want of a role or scope, or because it cannot be understood. What
-// the workflows refuse they record themselves. Only decisions about servers of
-// the caller's tenant are recorded; the others are about nothing.
-func (h *Handler) audit(ctx context.Context, c *call, verb registry.Verb, req connect.AnyRequest, refused *registry.Error) {
-	switch refused.Code {
-	case registry.CodeInvalid, registry.CodeForbidden, registry.CodePrecondition, registry.CodeAborted:
-	default:
-		return // not refused: not found, not reached, or not known by whom
-	}
-	d, err := h.desk(ctx)
-	if err != nil {
-		return
-	}
-	asked, ok := req.Any().(decision)
-	if !ok || asked.GetServerId() == "" {
-		return
-	}
-	// Who went away meanwhile is recorded all the same.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
-	defer cancel()
-	v, err := d.store.Server(ctx, asked.GetServerId())
-	if err == nil {
-		op := d.operation(string(verb), "", "")
-		err = d.store.AuditRefusal(ctx, db.AuditEntry{
-			Actor: op.Actor.Subject, Roles: op.Actor.Roles, Origin: op.Origin, Action: op.Name, ObjectKind: "server", ObjectID: v.ServerID, ObjectName: v.Name,
-			OperationID: op.ID, Reason: refused.Reason, Note: refused.Message, VersionBefore: v.Version, VersionAfter: v.Version,
-		})
-	}
-	if err != nil && registry.ReasonOf(err) != registry.ReasonServerNotFound {
-		h.log.LogAttrs(ctx, slog.LevelError, "a refused decision could not be recorded", slog.String("request_id", c.id), slog.Any("error", err))
-	}
 }

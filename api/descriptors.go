@@ -19,6 +19,7 @@ func (t tools) CreateToolDescriptor(ctx context.Context, req *pb.CreateToolDescr
 	if err != nil {
 		return nil, err
 	}
+	callOf(ctx).sent = true
 	v, err := d.store.CreateDescriptor(ctx, draft, d.operation("create_descriptor", "", ""))
 	if err != nil {
 		return nil, err
@@ -90,6 +91,7 @@ func (t tools) changeDescriptor(ctx context.Context, id string, version int64, n
 		return db.DescriptorView{}, err
 	}
 	op := d.operation(name, "", "")
+	callOf(ctx).sent = true
 	v, err := d.store.ChangeDescriptor(ctx, id, version, op, func(row *registry.Descriptor, now time.Time) (bool, error) {
 		return change(row, op.Actor, now)
 	})

@@ -42,6 +42,7 @@ func (s servers) DiscoverMcpCapabilities(ctx context.Context, req *pb.DiscoverMc
 	if claimed != nil && claimed.BodyHash != hash {
 		return nil, keyReused()
 	}
+	callOf(ctx).sent = true
 	started, err := s.discover(ctx, v.Name, workflows.BeginDiscoveryInput{
 		Tenant: v.TenantID, ServerID: v.ServerID, Operation: d.operation("discover", key, hash), Key: key, BodyHash: hash,
 		Running: 0, // the workflow knows

@@ -53,12 +53,12 @@ func (h *Handler) intercept(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// failed logs an error, audits it if it refuses a decision, and makes it fit to
+// failed logs an error, audits it if it refuses a change, and makes it fit to
 // leave.
 func (h *Handler) failed(ctx context.Context, c *call, req connect.AnyRequest, cause error) error {
 	e := presentable(ctx, cause, c.id)
-	if verb := access[c.method].decision; verb != "" && !c.sent {
-		h.audit(ctx, c, verb, req, e)
+	if need := access[c.method]; need.records(e.Code) && !c.sent {
+		h.audit(ctx, c, need, req.Any(), e)
 	}
 	c.err = e
 	c.log(ctx, h.log, e, cause)

@@ -75,6 +75,7 @@ func (g governance) PublishPolicy(ctx context.Context, req *pb.PublishPolicyRequ
 	if len(unbound) > 0 && !req.GetAllowUnbinding() {
 		return nil, wouldUnbind(p.Ref(), unbound)
 	}
+	callOf(ctx).sent = true
 	kept, _, err := d.store.PublishPolicy(ctx, p.Stored(), d.operation("publish_policy", "", ""))
 	if err != nil {
 		return nil, err

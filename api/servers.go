@@ -123,6 +123,7 @@ func (s servers) RegisterMcpServer(ctx context.Context, req *pb.RegisterMcpServe
 			With("server_id", existing.ServerID).With("name", req.GetName()).
 			WithNext("choose another name, or change or retire that server")
 	}
+	callOf(ctx).sent = true
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
 	out, err := s.opts.Workflows.Register(ctx, workflows.RegisterInput{

@@ -74,6 +74,7 @@ func (t tools) flip(ctx context.Context, id, name string,
 	if !v.Server.Open() {
 		return v, retired(&v.Server)
 	}
+	callOf(ctx).sent = true
 	changing, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
 	changed, err := change(changing, &v, d.operation(name, "", ""))

@@ -36,7 +36,7 @@ var assignmentFields = map[string]field{
 // Assign gives an agent a tool, which must have been discovered once; that it
 // is away now is allowed (R65). What is assigned already stays as it is.
 func (s *Store) Assign(ctx context.Context, a registry.Assignment, op registry.Operation) (AssignmentView, error) {
-	err := s.govern(ctx, op, "agent/"+a.Agent, func(ctx context.Context, t *tx) (*AuditEntry, *registry.Event, error) {
+	err := s.govern(ctx, op, "agent/"+a.Agent, AuditEntry{ObjectKind: "agent", ObjectID: a.Agent, ObjectName: a.Agent}, func(ctx context.Context, t *tx) (*AuditEntry, *registry.Event, error) {
 		is, err := t.NewSelect().TableExpr("tools").Where("tenant_id = ? AND tool_key = ?", t.tenant, key(asText(a.ToolID))).Exists(ctx)
 		if err != nil {
 			return nil, nil, err
@@ -69,29 +69,38 @@ func (s *Store) Assign(ctx context.Context, a registry.Assignment, op registry.O
 	return views[0], nil
 }
 
-// Unassign takes an assignment away; the error is assignment_not_found when
-// there is none of this id.
-func (s *Store) Unassign(ctx context.Context, assignmentID string, op registry.Operation) (registry.Assignment, error) {
-	none := registry.Errorf(registry.ReasonAssignmentNotFound, "there is no such assignment").WithNext("list the assignments")
+// Assignment gives one by its id; the error is assignment_not_found when there is
+// none.
+func (s *Store) Assignment(ctx context.Context, assignmentID string) (registry.Assignment, error) {
 	var found assignmentRow
 	err := s.read(ctx, "read an assignment", func(ctx context.Context, q bun.IDB) error {
-		err := q.NewSelect().Model(&found).Where("a.tenant_id = ? AND a.assignment_id = ?", s.tenant, assignmentID).Scan(ctx)
+		err := q.NewSelect().Model(&found).Where("a.tenant_id = ? AND a.assignment_id = ?", s.tenant, asText(assignmentID)).Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
-			return none
+			return assignmentNotFound()
 		}
 		return err
 	})
+	return found.Assignment, err
+}
+
+func assignmentNotFound() *registry.Error {
+	return registry.Errorf(registry.ReasonAssignmentNotFound, "there is no such assignment").WithNext("list the assignments")
+}
+
+// Unassign takes an assignment away; the error is assignment_not_found when
+// there is none of this id.
+func (s *Store) Unassign(ctx context.Context, assignmentID string, op registry.Operation) (registry.Assignment, error) {
+	a, err := s.Assignment(ctx, assignmentID)
 	if err != nil {
 		return registry.Assignment{}, err
 	}
-	a := found.Assignment
-	err = s.govern(ctx, op, "agent/"+a.Agent, func(ctx context.Context, t *tx) (*AuditEntry, *registry.Event, error) {
+	err = s.govern(ctx, op, "agent/"+a.Agent, AuditEntry{ObjectKind: "agent", ObjectID: a.Agent, ObjectName: a.Agent}, func(ctx context.Context, t *tx) (*AuditEntry, *registry.Event, error) {
 		result, err := t.NewDelete().TableExpr("assignments").Where("tenant_id = ? AND assignment_id = ?", t.tenant, assignmentID).Exec(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
 		if n, err := result.RowsAffected(); err != nil || n == 0 {
-			return nil, nil, errors.Join(err, none)
+			return nil, nil, errors.Join(err, assignmentNotFound())
 		}
 		entry, event := assignmentChanged(&a, "took away "+a.ToolID, registry.EventToolUnassigned)
 		return entry, event, nil

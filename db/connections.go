@@ -54,7 +54,7 @@ func (s *Store) changeConnection(ctx context.Context, name string, op registry.O
 	decide func(ctx context.Context, t *tx, newest *registry.Connection) (*registry.Connection, string, error),
 ) (out registry.Connection, replayed bool, err error) {
 	object := connectionAggregate(name)
-	err = s.govern(ctx, op, object, func(ctx context.Context, t *tx) (*AuditEntry, *registry.Event, error) {
+	err = s.govern(ctx, op, object, AuditEntry{ObjectKind: "connection", ObjectID: name, ObjectName: name}, func(ctx context.Context, t *tx) (*AuditEntry, *registry.Event, error) {
 		out, replayed = registry.Connection{}, false
 		if op.ID == "" {
 			return nil, nil, registry.Errorf(registry.ReasonInternal, "the change has no operation id")

@@ -38,7 +38,7 @@ func descriptorNotFound() error {
 
 // CreateDescriptor keeps a draft as the next version of its id.
 func (s *Store) CreateDescriptor(ctx context.Context, d registry.Descriptor, op registry.Operation) (DescriptorView, error) {
-	err := s.govern(ctx, op, descriptorAggregate(d.DescriptorID), func(ctx context.Context, t *tx) (*AuditEntry, *registry.Event, error) {
+	err := s.govern(ctx, op, descriptorAggregate(d.DescriptorID), AuditEntry{ObjectKind: "descriptor", ObjectID: d.DescriptorID, ObjectName: d.DescriptorID}, func(ctx context.Context, t *tx) (*AuditEntry, *registry.Event, error) {
 		var last int64
 		err := t.NewSelect().TableExpr("descriptors").ColumnExpr("COALESCE(max(version), 0)").
 			Where("tenant_id = ? AND descriptor_id = ?", t.tenant, d.DescriptorID).Scan(ctx, &last)
@@ -61,7 +61,8 @@ func (s *Store) CreateDescriptor(ctx context.Context, d registry.Descriptor, op 
 // ChangeDescriptor takes a version to another status. change says whether it
 // did; when it did not, nothing is written.
 func (s *Store) ChangeDescriptor(ctx context.Context, id string, version int64, op registry.Operation, change func(d *registry.Descriptor, now time.Time) (bool, error)) (DescriptorView, error) {
-	err := s.govern(ctx, op, descriptorAggregate(id), func(ctx context.Context, t *tx) (*AuditEntry, *registry.Event, error) {
+	object := AuditEntry{ObjectKind: "descriptor", ObjectID: id + "@" + strconv.FormatInt(version, 10), ObjectName: id}
+	err := s.govern(ctx, op, descriptorAggregate(id), object, func(ctx context.Context, t *tx) (*AuditEntry, *registry.Event, error) {
 		var row descriptorRow
 		q := t.NewSelect().Model(&row).Where("d.tenant_id = ? AND d.descriptor_id = ? AND d.version = ?", t.tenant, id, version)
 		if t.engine.forUpdate != "" {

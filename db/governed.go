@@ -13,9 +13,10 @@ import (
 // transaction with their audit row and their event.
 
 // govern makes such a change. Changes of one aggregate take turns; what fn
-// returns of the audit row is completed with who did it.
-func (s *Store) govern(ctx context.Context, op registry.Operation, aggregate string, fn func(ctx context.Context, t *tx) (*AuditEntry, *registry.Event, error)) error {
-	return s.write(ctx, op.Name, func(ctx context.Context, t *tx) error {
+// returns of the audit row is completed with who did it. When fn refuses, that
+// is recorded of the object instead, which is also the error.
+func (s *Store) govern(ctx context.Context, op registry.Operation, aggregate string, object AuditEntry, fn func(ctx context.Context, t *tx) (*AuditEntry, *registry.Event, error)) error {
+	err := s.write(ctx, op.Name, func(ctx context.Context, t *tx) error {
 		if t.engine.queue != "" {
 			if _, err := t.NewRaw(t.engine.queue, t.tenant+"/"+aggregate).Exec(ctx); err != nil {
 				return err
@@ -28,13 +29,48 @@ func (s *Store) govern(ctx context.Context, op registry.Operation, aggregate str
 		if err != nil || entry == nil {
 			return err
 		}
-		entry.Actor, entry.Roles, entry.Origin, entry.Action, entry.OperationID = op.Actor.Subject, op.Actor.Roles, op.Origin, op.Name, op.ID
-		entry.Outcome = AuditApplied
-		if err := t.audit(ctx, *entry); err != nil {
+		applied := by(op, *entry)
+		applied.Outcome = AuditApplied
+		if err := t.audit(ctx, applied); err != nil {
 			return err
 		}
 		return t.announce(ctx, aggregate, op, *event)
 	})
+	if e, ok := registry.AsError(err); ok && decided(e) {
+		// What fn wrote before is undone by now.
+		if err := s.refusedGoverned(ctx, op, object, e); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// decided says whether an error refuses, as the rules say. What is not there, or
+// could not be asked, was not decided.
+func decided(e *registry.Error) bool {
+	return !e.Code.Retryable() && e.Code != registry.CodeNotFound && e.Reason != registry.ReasonConflictingWrite
+}
+
+// refusedGoverned records a refusal, once for each operation: an activity that
+// does not know how it ended asks again.
+func (s *Store) refusedGoverned(ctx context.Context, op registry.Operation, object AuditEntry, refusal *registry.Error) error {
+	return s.write(ctx, "audit", func(ctx context.Context, t *tx) error {
+		known, err := t.NewSelect().TableExpr("audit").Where("tenant_id = ? AND object_id = ? AND operation_id = ? AND action = ?",
+			t.tenant, object.ObjectID, op.ID, op.Name).Exists(ctx)
+		if err != nil || known {
+			return err
+		}
+		if err := t.setNow(ctx); err != nil {
+			return err
+		}
+		return t.audit(ctx, refused(by(op, object), refusal))
+	})
+}
+
+// by completes an audit row with who did what.
+func by(op registry.Operation, e AuditEntry) AuditEntry {
+	e.Actor, e.Roles, e.Origin, e.Action, e.OperationID = op.Actor.Subject, op.Actor.Roles, op.Origin, op.Name, op.ID
+	return e
 }
 
 // announce adds an event of what is no server. Its number is the aggregate's

@@ -127,7 +127,7 @@ func TestTheLifeOfADescriptor(t *testing.T) {
 			t.Error(diff)
 		}
 		entries, _, err := w.Audit(t.Context(), db.AuditQuery{ObjectID: "hash@1"})
-		if err != nil || len(entries) != 3 || entries[0].Action != "deprecate" || entries[0].ObjectKind != "descriptor" || entries[0].Actor != "ann" {
+		if err != nil || len(entries) != 4 || entries[0].Outcome != db.AuditRefused || entries[1].Action != "deprecate" || entries[0].ObjectKind != "descriptor" || entries[0].Actor != "ann" {
 			t.Errorf("%+v, %v", entries, err)
 		}
 	})

@@ -114,6 +114,13 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 				}
 				return st.Unassign(ctx, id, named("unassign"))
 			}),
+			"Assignment": of(func(st *db.Store, _, _, _, digest, _ string) (any, error) {
+				id := assigned.AssignmentID
+				if digest == "sha256:none" {
+					id = "none"
+				}
+				return st.Assignment(ctx, id)
+			}),
 			"Assignments": of(func(st *db.Store, _, _, tool, _, _ string) (any, error) {
 				v, next, total, err := st.Assignments(ctx, db.AssignmentQuery{Conditions: []db.Condition{{Field: "tool_id", Op: db.OpIs, Value: tool}}})
 				return []any{v, next, total}, err

@@ -37,7 +37,7 @@ func policyNotFound() error {
 // published is false; with another one the error is policy_version_exists. The
 // bundle must have been checked.
 func (s *Store) PublishPolicy(ctx context.Context, b registry.PolicyBundle, op registry.Operation) (out registry.PolicyBundle, published bool, err error) {
-	err = s.govern(ctx, op, policyAggregate(b.Name), func(ctx context.Context, t *tx) (*AuditEntry, *registry.Event, error) {
+	err = s.govern(ctx, op, policyAggregate(b.Name), AuditEntry{ObjectKind: "policy", ObjectID: b.Ref, ObjectName: b.Name}, func(ctx context.Context, t *tx) (*AuditEntry, *registry.Event, error) {
 		out, published = registry.PolicyBundle{}, false
 		var latest policyRow
 		err := t.NewSelect().Model(&latest).Where("y.tenant_id = ? AND y.name = ?", t.tenant, b.Name).OrderExpr("y.version DESC").Limit(1).Scan(ctx)

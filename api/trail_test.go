@@ -1,0 +1,297 @@
+package api
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"countersign/db"
+	pb "countersign/proto/countersign/registry/v1"
+	"countersign/registry"
+)
+
+// operation is an RPC that changes something, with what it leaves in the audit.
+type operation struct {
+	action, kind, name string
+	// ready gives a request that succeeds, and one that is refused to somebody
+	// who may call the RPC; nil when only the role can be wanting.
+	ready  func(t *testing.T, h *house) (succeeds, refused proto.Message)
+	reason registry.Reason // of the refused one
+	role   registry.Role   // who sends that, if not the administrator
+}
+
+// harmless are the RPCs that are not marked as reads and change nothing, with
+// why.
+var harmless = map[string]string{
+	doTest:    "writes nothing (R52)",
+	doCheck:   "reads a document",
+	doTry:     "reads a document",
+	doPreview: "says what a publication would do",
+	doVerify:  "reads, and what it is handed may be long",
+}
+
+// operations has every other one. Whoever adds an RPC that changes something
+// says here what it leaves.
+var operations = map[string]operation{
+	doRegister: {action: "register", kind: "server", name: "new", reason: registry.ReasonServerExists, ready: func(*testing.T, *house) (succeeds, refused proto.Message) {
+		return good("new"), good("new")
+	}},
+	doUpdate: {action: "edit", kind: "server", name: "edited", reason: registry.ReasonStaleEtag, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+		h.registered(t, alpha, "edited")
+		return about[doUpdate]("edited", ""), &pb.UpdateMcpServerRequest{ServerId: "edited", Etag: `"900"`, Server: &pb.ServerPatch{Description: "y"}, UpdateMask: mask("description")}
+	}},
+	doDiscover: {action: "discover", kind: "server", name: "found", reason: registry.ReasonIdempotencyKeyReused, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+		s := h.registered(t, alpha, "found")
+		close(h.flows.end("discovery/" + alpha + "/" + s.ServerID + "/1"))
+		return about[doDiscover]("found", ""), &pb.DiscoverMcpCapabilitiesRequest{ServerId: "found", Wait: durationpb.New(0)}
+	}},
+	doActivate: {action: "approve", kind: "server", name: "approved", reason: registry.ReasonSuperseded, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+		s := h.discovered(t, h.registered(t, alpha, "approved"), surface("x"))
+		return &pb.ActivateMcpServerRequest{ServerId: "approved", Digest: s.Review.Digest, Tools: []*pb.ToolLine{{Tool: "x", Class: pb.SideEffectClass_SIDE_EFFECT_CLASS_READ}}}, about[doActivate]("approved", "")
+	}},
+	doReject: {action: "reject", kind: "server", name: "rejected", reason: registry.ReasonSuperseded, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+		s := h.discovered(t, h.registered(t, alpha, "rejected"), surface("x"))
+		return &pb.RejectMcpServerRequest{ServerId: "rejected", Digest: s.Review.Digest, Comment: "no"}, about[doReject]("rejected", "")
+	}},
+	doReview: {action: "request_review", kind: "server", name: "reviewed", reason: registry.ReasonStaleEtag, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+		h.active(t, alpha, "reviewed", "x")
+		return about[doReview]("reviewed", ""), &pb.RequestReviewRequest{ServerId: "reviewed", Etag: `"900"`}
+	}},
+	doRetire: {action: "retire", kind: "server", name: "retired", reason: registry.ReasonStaleEtag, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+		h.active(t, alpha, "retired", "x")
+		h.active(t, alpha, "kept", "x")
+		return about[doRetire]("retired", ""), &pb.RetireMcpServerRequest{ServerId: "kept", Etag: `"900"`}
+	}},
+	doIsolate: {action: "quarantine", kind: "server", name: "isolated", reason: registry.ReasonStaleEtag, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+		h.active(t, alpha, "isolated", "x")
+		return about[doIsolate]("isolated", ""), &pb.QuarantineMcpServerRequest{ServerId: "isolated", Comment: "looks wrong", Etag: `"900"`}
+	}},
+	doLaunch: {action: "approve_launch", kind: "server", name: "launched", reason: registry.ReasonSuperseded, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+		s := h.registered(t, alpha, "launched", func(g *registry.Registration) {
+			g.Transport, g.URL, g.CommandRef, g.Command, g.Authentication = registry.TransportStdio, "", "launched", command("launched"), registry.AuthWorkloadIdentity
+		})
+		return &pb.ApproveLaunchRequest{ServerId: "launched", Digest: s.TargetDigest}, about[doLaunch]("launched", "")
+	}},
+	doEnable: {action: "disable_tool", kind: "server", name: "switched", reason: registry.ReasonServerRetired, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+		h.active(t, alpha, "switched", "x")
+		return &pb.SetToolEnabledRequest{ToolId: "switched.x"}, &pb.SetToolEnabledRequest{ToolId: h.gone(t, "switched-gone")}
+	}},
+	doSwitch: {action: "disable_tools", kind: "server", name: "many", ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+		h.active(t, alpha, "many", "x", "y")
+		return &pb.SetToolsEnabledRequest{Filter: `server="many"`}, nil
+	}},
+	doRequire: {action: "set_requires_approval", kind: "server", name: "required", reason: registry.ReasonServerRetired, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+		h.active(t, alpha, "required", "x")
+		return about[doRequire]("", "required.x"), about[doRequire]("", h.gone(t, "required-gone"))
+	}},
+	doDraft: {action: "create_descriptor", kind: "descriptor", name: "drafted", ready: func(*testing.T, *house) (succeeds, refused proto.Message) {
+		return about[doDraft]("", "drafted"), nil
+	}},
+	doPublish: {action: "publish_descriptor", kind: "descriptor", name: "published", reason: registry.ReasonDescriptorStatus, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+		for range 2 {
+			asks(t, h, platform, doDraft, about[doDraft]("", "published"), &pb.CreateToolDescriptorResponse{})
+		}
+		asks(t, h, platform, doPublish, &pb.PublishToolDescriptorRequest{DescriptorId: "published", Version: 2}, &pb.PublishToolDescriptorResponse{})
+		asks(t, h, platform, doOutdate, &pb.DeprecateToolDescriptorRequest{DescriptorId: "published", Version: 2}, &pb.DeprecateToolDescriptorResponse{})
+		return about[doPublish]("", "published"), &pb.PublishToolDescriptorRequest{DescriptorId: "published", Version: 2}
+	}},
+	doOutdate: {action: "deprecate_descriptor", kind: "descriptor", name: "outdated", ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+		asks(t, h, platform, doDraft, about[doDraft]("", "outdated"), &pb.CreateToolDescriptorResponse{})
+		asks(t, h, platform, doPublish, about[doPublish]("", "outdated"), &pb.PublishToolDescriptorResponse{})
+		return about[doOutdate]("", "outdated"), nil
+	}},
+	doAssign: {action: "assign_tool", kind: "agent", name: "bot", ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+		h.active(t, alpha, "assigned", "x")
+		return about[doAssign]("", "assigned.x"), nil
+	}},
+	doUnassign: {action: "unassign_tool", kind: "agent", name: "bot-of-before", ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+		h.active(t, alpha, "unassigned", "x")
+		made := asks(t, h, platform, doAssign, &pb.CreateToolAssignmentRequest{Agent: "bot-of-before", ToolId: "unassigned.x"}, &pb.CreateToolAssignmentResponse{})
+		return &pb.DeleteToolAssignmentRequest{AssignmentId: made.GetAssignment().GetAssignmentId()}, nil
+	}},
+	doMint: {
+		action: "mint_decision_token", kind: "server", name: "minted", reason: registry.ReasonPermissionDenied, role: registry.RoleAssetMaintainer,
+		ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+			h.active(t, alpha, "minted", "x")
+			return about[doMint]("minted", ""), &pb.MintDecisionTokenRequest{ServerId: "minted", Decision: pb.TokenDecision_TOKEN_DECISION_APPROVE_LAUNCH, Digest: "d"}
+		},
+	},
+	doRenew: {action: "renew_exception", kind: "server", name: "excepted", reason: registry.ReasonExceptionExpiry, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+		s := h.discovered(t, h.registered(t, alpha, "excepted", func(g *registry.Registration) {
+			g.Authentication, g.ExceptionReason = registry.AuthNoneException, "a trial"
+		}), surface("x"))
+		asks(t, h, platform, doActivate, &pb.ActivateMcpServerRequest{
+			ServerId: "excepted", Digest: s.Review.Digest, ExceptionExpireTime: timestamppb.New(time.Now().Add(time.Hour)),
+			Tools: []*pb.ToolLine{{Tool: "x", Class: pb.SideEffectClass_SIDE_EFFECT_CLASS_READ}},
+		}, &pb.ActivateMcpServerResponse{})
+		renew := func(in time.Duration) proto.Message {
+			return &pb.RenewExceptionRequest{ServerId: "excepted", ExpireTime: timestamppb.New(time.Now().Add(in)), Comment: "still a trial"}
+		}
+		return renew(2 * time.Hour), renew(-time.Hour)
+	}},
+	doPolicy: {action: "publish_policy", kind: "policy", name: "trail", reason: registry.ReasonPolicyExists, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+		asks(t, h, platform, doPolicy, &pb.PublishPolicyRequest{Document: bundleOf("trail", 1, "")}, &pb.PublishPolicyResponse{})
+		return &pb.PublishPolicyRequest{Document: bundleOf("trail", 2, "")}, &pb.PublishPolicyRequest{Document: strings.Replace(bundleOf("trail", 1, ""), "approvers: 1", "approvers: 2", 1)}
+	}},
+}
+
+// gone is the id of a tool of a server that is retired.
+func (h *house) gone(t *testing.T, name string) string {
+	t.Helper()
+	h.changed(t, h.active(t, alpha, name, "x"), retire)
+	return name + ".x"
+}
+
+// B23: every operation leaves one row that says who did what to which object, and
+// what came of it: when it was done, when a rule refused it, and when somebody
+// asked who may not.
+func TestEveryOperationLeavesOneAuditRow(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	// added gives what a call adds to the trail.
+	added := func(call func()) []db.AuditEntry {
+		t.Helper()
+		before := len(h.trail(t))
+		call()
+		after := h.trail(t)
+		return after[:len(after)-before] // the latest first
+	}
+	for _, procedure := range sorted(methods()) {
+		md := methods()[procedure]
+		options, _ := md.Options().(*descriptorpb.MethodOptions)
+		o, changes := operations[procedure]
+		if reads := options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS; reads || harmless[procedure] != "" {
+			if changes || access[procedure].change != "" || access[procedure].decision != "" {
+				t.Errorf("%s is a change and is not", procedure)
+			}
+			continue
+		}
+		if !changes {
+			t.Errorf("nothing says what %s leaves in the audit", procedure)
+			continue
+		}
+		succeeds, refused := o.ready(t, h)
+		send := func(face string, role registry.Role, request proto.Message, key string) outcome {
+			return ways[face](t, h, tokenOf(alpha, role), procedure, request, keyed(key))
+		}
+		want := func(rows []db.AuditEntry, role registry.Role, outcome string, reason registry.Reason, kind string) {
+			t.Helper()
+			if len(rows) != 1 {
+				t.Errorf("%s leaves %d rows, %s %s: %+v", procedure, len(rows), outcome, reason, rows)
+				return
+			}
+			r := rows[0]
+			if r.Actor != strings.ToLower(string(role)) || (role != executor && !slices.Equal(r.Roles, []registry.Role{role})) || r.Action != o.action || r.ObjectKind != kind || r.Outcome != outcome ||
+				r.Reason != reason || r.Origin != registry.OriginAPI || r.OperationID == "" || r.AuditID == "" || r.At.IsZero() {
+				t.Errorf("%s by %s leaves %+v", procedure, role, r)
+			}
+			if outcome == db.AuditRefused && r.Note == "" {
+				t.Errorf("%s: a refusal without words: %+v", procedure, r)
+			}
+		}
+		for _, role := range []registry.Role{registry.RoleObserver, executor} {
+			for face := range ways {
+				kind := o.kind
+				if procedure == doSwitch {
+					kind = "tool" // of which servers was not asked yet
+				}
+				rows := added(func() {
+					if o := send(face, role, succeeds, "denied"); o.reason != string(registry.ReasonPermissionDenied) {
+						t.Errorf("%s as %s by %s comes to %+v", procedure, role, face, o)
+					}
+				})
+				want(rows, role, db.AuditRefused, registry.ReasonPermissionDenied, kind)
+				if len(rows) == 1 && rows[0].ObjectName != o.name && procedure != doSwitch && procedure != doPolicy {
+					t.Errorf("%s by %s: the denial is about %q", procedure, face, rows[0].ObjectName)
+				}
+			}
+		}
+		rows := added(func() {
+			if o := send("REST", platform, succeeds, "once"); o.answer == nil {
+				t.Errorf("%s comes to %+v", procedure, o)
+			}
+		})
+		want(rows, platform, db.AuditApplied, "", o.kind)
+		if len(rows) == 1 && (rows[0].ObjectName != o.name || rows[0].ObjectID == "") {
+			t.Errorf("%s: the row is about %q %q", procedure, rows[0].ObjectID, rows[0].ObjectName)
+		}
+		if refused == nil {
+			continue
+		}
+		role := o.role
+		if role == "" {
+			role = platform
+		}
+		key := "again"
+		if o.reason == registry.ReasonIdempotencyKeyReused {
+			key = "once"
+		}
+		rows = added(func() {
+			if got := send("gRPC", role, refused, key); got.reason != string(o.reason) {
+				t.Errorf("%s comes to %+v, want %s", procedure, got, o.reason)
+			}
+		})
+		want(rows, role, db.AuditRefused, o.reason, o.kind)
+	}
+	for procedure := range operations {
+		if methods()[procedure] == nil {
+			t.Errorf("%s is no RPC", procedure)
+		}
+	}
+}
+
+// What somebody who may nothing brings along is not kept: neither a text that
+// no rule admits, nor the name of what is another tenant's.
+func TestADeniedRequestWritesNothingOfItsOwn(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	h.active(t, beta, "theirs", "x")
+	observer := tokenOf(alpha, registry.RoleObserver)
+	long := good("x")
+	long.Name = "=cmd|' /C calc'!A0" + string(make([]byte, 5000))
+	for name, c := range map[string]struct {
+		procedure string
+		request   proto.Message
+		rows      int
+	}{
+		"a name that is none":     {doRegister, long, 1},
+		"an agent without a name": {doAssign, &pb.CreateToolAssignmentRequest{ToolId: "x"}, 1},
+		"another tenant's server": {doUpdate, about[doUpdate]("theirs", ""), 0},
+		"another tenant's tool":   {doEnable, about[doEnable]("", "theirs.x"), 0},
+		"no such assignment":      {doUnassign, about[doUnassign]("", ""), 0},
+	} {
+		before := len(h.trail(t))
+		if o := ways["gRPC"](t, h, observer, c.procedure, c.request, keyed("k")); o.reason != string(registry.ReasonPermissionDenied) {
+			t.Errorf("%s comes to %+v", name, o)
+		}
+		rows := h.trail(t)
+		if len(rows)-before != c.rows {
+			t.Errorf("%s leaves %d rows", name, len(rows)-before)
+		}
+		if c.rows > 0 && (rows[0].ObjectName != "" || rows[0].ObjectID != "") {
+			t.Errorf("%s: kept %q %q", name, rows[0].ObjectID, rows[0].ObjectName)
+		}
+	}
+}
+
+// trail gives all audit rows of a tenant, the latest first.
+func (h *house) trail(t *testing.T) []db.AuditEntry {
+	t.Helper()
+	var all []db.AuditEntry
+	for q := (db.AuditQuery{Page: db.Page{Size: 200}}); ; {
+		page, next, err := h.db.Tenant(alpha).Audit(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all = append(all, page...); next == "" {
+			return all
+		}
+		q.After = next
+	}
+}
