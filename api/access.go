@@ -90,12 +90,12 @@ var access = map[string]rule{
 	registryv1connect.AuditServiceListAuditCheckpointsProcedure: {scope: registry.ScopeRead, roles: auditors},
 	registryv1connect.AuditServiceGetAuditKeysProcedure:         {scope: registry.ScopeRead, roles: auditors},
 
-	registryv1connect.ConnectionServiceCreateConnectionProcedure:       {scope: registry.ScopeAdmin, roles: maintainers},
+	registryv1connect.ConnectionServiceCreateConnectionProcedure:       {scope: registry.ScopeAdmin, roles: maintainers, change: "create_connection"},
 	registryv1connect.ConnectionServiceGetConnectionProcedure:          {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.ConnectionServiceListConnectionsProcedure:        {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.ConnectionServiceListConnectionVersionsProcedure: {scope: registry.ScopeRead, roles: readers},
-	registryv1connect.ConnectionServiceUpdateConnectionProcedure:       {scope: registry.ScopeAdmin, roles: maintainers},
-	registryv1connect.ConnectionServiceDeleteConnectionProcedure:       {scope: registry.ScopeAdmin, roles: maintainers},
+	registryv1connect.ConnectionServiceUpdateConnectionProcedure:       {scope: registry.ScopeAdmin, roles: maintainers, change: "edit_connection"},
+	registryv1connect.ConnectionServiceDeleteConnectionProcedure:       {scope: registry.ScopeAdmin, roles: maintainers, change: "delete_connection"},
 	registryv1connect.ConnectionServiceTestConnectionProcedure:         {scope: registry.ScopeAdmin, roles: operators},
 
 	registryv1connect.McpRegistryServiceResolveToolProcedure:       {scope: registry.ScopeInternal},

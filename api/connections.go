@@ -54,6 +54,7 @@ func (c connections) CreateConnection(ctx context.Context, req *pb.CreateConnect
 	if err := asked.Check(c.opts.Installation); err != nil {
 		return nil, err
 	}
+	callOf(ctx).sent = true
 	made, replayed, err := d.store.CreateConnection(ctx, asked, op, claim)
 	if err != nil {
 		return nil, err
@@ -178,6 +179,7 @@ func (c connections) DeleteConnection(ctx context.Context, req *pb.DeleteConnect
 	if err != nil {
 		return nil, err
 	}
+	callOf(ctx).sent = true
 	err = d.store.DeleteConnection(ctx, req.GetName(), req.GetEtag(), d.operation("delete_connection", "", ""))
 	return &pb.DeleteConnectionResponse{}, notFound(err, "connection", req.GetName())
 }

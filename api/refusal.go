@@ -98,6 +98,12 @@ func (h *Handler) subject(ctx context.Context, d desk, request any) (*db.AuditEn
 	case *pb.DeleteToolAssignmentRequest:
 		a, err := d.store.Assignment(ctx, m.GetAssignmentId())
 		return &db.AuditEntry{ObjectKind: "agent", ObjectID: a.Agent, ObjectName: a.Agent}, err
+	case *pb.CreateConnectionRequest:
+		return titled(wellFormed, "connection", m.GetName(), m.GetName()), nil
+	case *pb.UpdateConnectionRequest:
+		return d.aboutConnection(ctx, m.GetName())
+	case *pb.DeleteConnectionRequest:
+		return d.aboutConnection(ctx, m.GetName())
 	case *pb.RegisterMcpServerRequest:
 		return titled(wellFormed, "server", "", m.GetName()), nil
 	case *pb.SetToolsEnabledRequest:
@@ -126,6 +132,12 @@ func (h *Handler) subject(ctx context.Context, d desk, request any) (*db.AuditEn
 
 func aboutServer(s *registry.Server) *db.AuditEntry {
 	return &db.AuditEntry{ObjectKind: "server", ObjectID: s.ServerID, ObjectName: s.Name, VersionBefore: s.Version, VersionAfter: s.Version}
+}
+
+func (d desk) aboutConnection(ctx context.Context, name string) (*db.AuditEntry, error) {
+	v, err := d.store.ConnectionView(ctx, name, 0)
+	version := int64(v.Version)
+	return &db.AuditEntry{ObjectKind: "connection", ObjectID: v.Name, ObjectName: v.Name, VersionBefore: version, VersionAfter: version}, err
 }
 
 func titled(wellFormed bool, kind, id, name string) *db.AuditEntry {

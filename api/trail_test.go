@@ -34,6 +34,7 @@ var harmless = map[string]string{
 	doTry:     "reads a document",
 	doPreview: "says what a publication would do",
 	doVerify:  "reads, and what it is handed may be long",
+	doDial:    "writes nothing (R52)",
 }
 
 // operations has every other one. Whoever adds an RPC that changes something
@@ -134,6 +135,22 @@ var operations = map[string]operation{
 			return &pb.RenewExceptionRequest{ServerId: "excepted", ExpireTime: timestamppb.New(time.Now().Add(in)), Comment: "still a trial"}
 		}
 		return renew(2 * time.Hour), renew(-time.Hour)
+	}},
+	doConnect: {action: "create_connection", kind: "connection", name: "way", reason: registry.ReasonConnectionExists, ready: func(*testing.T, *house) (succeeds, refused proto.Message) {
+		other, _ := about[doConnect]("way", "").(*pb.CreateConnectionRequest)
+		other.Spec.Description = "another"
+		return about[doConnect]("way", ""), other
+	}},
+	doReroute: {action: "edit_connection", kind: "connection", name: "rerouted", reason: registry.ReasonStaleEtag, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+		asks(t, h, platform, doConnect, about[doConnect]("rerouted", ""), &pb.CreateConnectionResponse{})
+		stale, _ := about[doReroute]("rerouted", "").(*pb.UpdateConnectionRequest)
+		stale.Etag = `"900"`
+		return about[doReroute]("rerouted", ""), stale
+	}},
+	doCut: {action: "delete_connection", kind: "connection", name: "cut", reason: registry.ReasonStaleEtag, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+		asks(t, h, platform, doConnect, about[doConnect]("cut", ""), &pb.CreateConnectionResponse{})
+		asks(t, h, platform, doConnect, about[doConnect]("uncut", ""), &pb.CreateConnectionResponse{})
+		return about[doCut]("cut", ""), &pb.DeleteConnectionRequest{Name: "uncut", Etag: `"900"`}
 	}},
 	doPolicy: {action: "publish_policy", kind: "policy", name: "trail", reason: registry.ReasonPolicyExists, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
 		asks(t, h, platform, doPolicy, &pb.PublishPolicyRequest{Document: bundleOf("trail", 1, "")}, &pb.PublishPolicyResponse{})
