@@ -89,6 +89,7 @@ type Options struct {
 	Codec        http.Handler              // encrypts and decrypts workflow data for Temporal's UI; nil: there is no such endpoint
 	UIOrigin     string                    // of Temporal's UI, whose pages may ask Codec; empty: none may
 	Fallback     http.Handler              // answers all paths that are not the API's, without a token: the console
+	Open         map[string]http.Handler   // by pattern: what else everybody may read
 	MaxBody      int64                     // DefaultMaxBody when 0
 	DrainDelay   time.Duration             // between "not ready" and the end of listening, for load balancers to notice
 }
@@ -162,6 +163,9 @@ func (h *Handler) mount() error {
 	h.open.HandleFunc("GET /readyz", h.readyz)
 	h.open.HandleFunc("GET /openapi.json", openAPI)
 	h.open.HandleFunc("GET "+loginPath, h.login)
+	for pattern, handler := range h.opts.Open {
+		h.open.Handle(pattern, handler)
+	}
 	h.mountCodec()
 	return nil
 }

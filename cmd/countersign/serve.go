@@ -100,6 +100,9 @@ func serve(ctx context.Context, role, file string, flags map[string]any) error {
 	if a.Audit, err = app.Audit(ctx, conf); err != nil {
 		return err
 	}
+	if a.Mint, err = app.Mint(ctx, conf); err != nil {
+		return err
+	}
 	if a.Worker && a.Audit.Signer == nil {
 		log.LogAttrs(ctx, slog.LevelWarn, "no audit.signing_key is configured: the audit trail has no checkpoints, which show a cut tail")
 	}

@@ -22,6 +22,7 @@ import (
 	"countersign/cmd/internal/config"
 	"countersign/db"
 	"countersign/mcpclient"
+	"countersign/oauth"
 	"countersign/outbound"
 	"countersign/registry"
 	"countersign/worker"
@@ -38,6 +39,7 @@ type App struct {
 	Codec     *workflows.Codec   // of Temporal's data; nil: it is not encrypted
 	Auth      *api.Authenticator // for the api
 	Audit     AuditKeys          // of the audit trail's checkpoints
+	Mint      *oauth.Mint        // our own issuer; nil: there is none
 	Listener  net.Listener       // of the api; nil: no api
 	Worker    bool
 	// InternalListener has McpRegistryService alone, and Listener no more; nil:
@@ -121,6 +123,7 @@ func (a App) serve(ctx context.Context, secure func(net.Listener) net.Listener) 
 		Checks:       []api.Check{{Name: "temporal", Optional: true, Run: engine.Ping}},
 		DrainDelay:   a.Config.ShutdownDelay,
 		Fallback:     a.Fallback,
+		Open:         a.open(),
 		Limits:       limiter(a.Config.Limits),
 		Codec:        a.Codec.Handler(),
 		AuditKeys:    a.Audit.Public(),
@@ -132,7 +135,7 @@ func (a App) serve(ctx context.Context, secure func(net.Listener) net.Listener) 
 	}
 	internal := options
 	options.Side, internal.Side = api.SidePublic, api.SideInternal
-	internal.Hosts, internal.Fallback = a.hosts(a.InternalListener), nil
+	internal.Hosts, internal.Fallback, internal.Open = a.hosts(a.InternalListener), nil, nil
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return listen(ctx, secure(a.Listener), options) })
 	group.Go(func() error { return listen(ctx, secure(a.InternalListener), internal) })
@@ -140,7 +143,9 @@ func (a App) serve(ctx context.Context, secure func(net.Listener) net.Listener) 
 }
 
 func (a App) installation(networks []netip.Prefix) registry.Installation {
-	return registry.Installation{AllowNoneExceptions: a.Config.AllowNoneAuthenticationExceptions, ConnectionNetworks: networks}
+	return registry.Installation{
+		AllowNoneExceptions: a.Config.AllowNoneAuthenticationExceptions, ConnectionNetworks: networks, OwnIssuer: a.Mint != nil,
+	}
 }
 
 func limiter(l config.Limits) *api.Limiter {
@@ -182,14 +187,15 @@ func (a App) work(ctx context.Context, settings *settings) (sdk.Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	broker, err := a.broker(resolver)
+	guard := outbound.NewGuard(outbound.Options{AllowNetworks: networks})
+	broker, err := a.broker(resolver, guard)
 	if err != nil {
 		return nil, err
 	}
 	acts := &activities.Activities{
 		DB: a.DB,
 		MCP: &mcpclient.Client{
-			Guard: outbound.NewGuard(outbound.Options{AllowNetworks: networks}), Limits: settings.limits,
+			Guard: guard, Limits: settings.limits,
 			Credentials: broker.Credential, Transport: broker.Transport, Commands: a.launcher(resolver),
 			Processes: a.Config.Processes, AskBare: true,
 		},

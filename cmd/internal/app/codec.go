@@ -7,12 +7,15 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"net/http"
 	"net/url"
 	"os"
 	"strings"
 
 	"countersign/activities"
 	"countersign/cmd/internal/config"
+	"countersign/mcpclient"
+	"countersign/oauth"
 	"countersign/outbound"
 	"countersign/secrets"
 	"countersign/workflows"
@@ -90,13 +93,20 @@ func vault(v config.Vault) (secrets.Source, error) {
 }
 
 // broker gives the MCP client what connections say.
-func (a App) broker(resolver secrets.Resolver) (activities.Broker, error) {
+func (a App) broker(resolver secrets.Resolver, guard *outbound.Guard) (activities.Broker, error) {
 	networks, err := a.Config.ConnectionNetworks()
 	shared := secrets.Shared{Resolver: resolver}
 	for _, rule := range a.Config.Secrets.Tenants {
 		shared.Rules = append(shared.Rules, secrets.Rule(rule))
 	}
-	return activities.Broker{Secrets: shared, Networks: networks, Log: a.Log}, err
+	return activities.Broker{
+		Secrets: shared, Networks: networks, Log: a.Log, Tokens: new(oauth.Cache), Mint: a.Mint,
+		Client: func(way mcpclient.Transport, dialAddress string) *http.Client {
+			return guard.Client(outbound.ClientOptions{
+				DialAddress: dialAddress, AllowNetworks: way.AllowNetworks, RootCAs: way.RootCAs, Certificates: way.Certificates,
+			})
+		},
+	}, err
 }
 
 // origin is that of a page at a URL, as browsers say it; empty without one.

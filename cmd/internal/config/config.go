@@ -51,6 +51,8 @@ type Config struct {
 	Audit     Audit     `koanf:"audit"`
 	Log       Log       `koanf:"log"`
 
+	WorkloadIdentity WorkloadIdentity `koanf:"workload_identity"`
+
 	// Commands is the allow-list of what may be started as a server. Reloaded on
 	// SIGHUP (C11).
 	Commands []Command `koanf:"commands"`
@@ -144,6 +146,7 @@ func Default() Config {
 		Probe:                   Probe{Interval: 5 * time.Minute, Concurrency: 16},
 		Retention:               Retention{Snapshots: 90 * 24 * time.Hour},
 		Audit:                   Audit{SealInterval: 10 * time.Second},
+		WorkloadIdentity:        WorkloadIdentity{TokenLifetime: 5 * time.Minute},
 		Log:                     Log{Level: "info", Format: "json"},
 		HandshakeTimeoutSeconds: 10,
 		ShutdownDelay:           2 * time.Second,
@@ -248,7 +251,7 @@ func (c Config) validate() error {
 	if c.Processes < 1 || c.Processes > 256 {
 		return fmt.Errorf("processes must be 1 to 256, not %d", c.Processes)
 	}
-	for _, check := range []func() error{c.TLS.validate, c.Limits.validate, c.Quotas.validate, c.Temporal.validate, c.Audit.validate} {
+	for _, check := range []func() error{c.TLS.validate, c.Limits.validate, c.Quotas.validate, c.Temporal.validate, c.Audit.validate, c.WorkloadIdentity.validate} {
 		if err := check(); err != nil {
 			return err
 		}
