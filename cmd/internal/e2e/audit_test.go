@@ -100,13 +100,9 @@ func auditByCommandLine(t *testing.T, url, driver, dsn string, unlock ...string)
 
 	// Sealed, exported, verified.
 	until(t, "everything is sealed", patience, func() error {
-		code, out, log := as(i.tokens[first], "audit", "verify", "-o", "json")
-		var v struct {
-			Events, Unsealed int64
-			Signed           int64 `json:"signed_through"`
-		}
-		if err := json.Unmarshal([]byte(out), &v); code != 0 || err != nil || v.Events != rowsOfTrail || v.Unsealed != 0 || v.Signed != rowsOfTrail {
-			return fmt.Errorf("%d %v %s%s", code, err, out, log)
+		code, out, log := as(i.tokens[first], "audit", "verify")
+		if code != 0 || strings.Contains(log, "not sealed yet") || !strings.Contains(out, fmt.Sprintf("signed through position %d,", rowsOfTrail)) {
+			return fmt.Errorf("%d %s%s", code, out, log)
 		}
 		return nil
 	})
