@@ -42,6 +42,8 @@ type Client struct {
 	Transport func(context.Context, registry.Target) (Transport, error)
 	// Processes is how many processes run at once; 4 when 0. Further calls wait.
 	Processes int
+	// Keeper keeps the processes; nil: each ends with us, and that is all.
+	Keeper *Keeper
 
 	once  sync.Once
 	slots chan struct{}
@@ -145,6 +147,7 @@ type visit struct {
 	target  registry.Target
 	limits  registry.Limits
 	command *Command     // of the transport stdio; else nil
+	keeper  *Keeper      // of the processes
 	http    *http.Client // of this visit only, nil for a command; its total of bytes is the visit's
 	way     Transport
 	badge   *badge // what the client authorises requests with; nil: nothing
@@ -211,7 +214,7 @@ func (c *Client) prepare(ctx context.Context, v *visit) error {
 	if err != nil {
 		return err
 	}
-	v.command, v.leave = &command, release
+	v.command, v.keeper, v.leave = &command, c.Keeper, release
 	v.limits.Connect = cmp.Or(command.Start, startTime)
 	return nil
 }

@@ -140,7 +140,7 @@ func (c *Client) slot(ctx context.Context) (release func(), err error) {
 // tryProcess makes one handshake with a process of its own.
 func (v *visit) tryProcess(ctx, parent context.Context, a attempt) (*session, *failure) {
 	done, began := v.diary.step("start", 0), time.Now()
-	p, fault := start(ctx, v.command, v.limits)
+	p, fault := start(ctx, v.keeper, v.command, v.limits)
 	if fault != nil {
 		late := fault.Reason == registry.ReasonTimeout
 		if late {
@@ -149,7 +149,7 @@ func (v *visit) tryProcess(ctx, parent context.Context, a attempt) (*session, *f
 		done(0, 0, fault)
 		return nil, &failure{fault: fault, final: !late, late: late}
 	}
-	v.diary.add(Step{Name: "start", OK: true, Detail: v.command.where(), Duration: time.Since(began)})
+	v.diary.add(Step{Name: "start", OK: true, Detail: v.command.where() + "; " + v.keeper.how(), Duration: time.Since(began)})
 	life, end := context.WithCancel(context.WithoutCancel(parent))
 	p.hear(v.pulse)
 	d := v.duplex(life, a.era, p.send)

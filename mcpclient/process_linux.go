@@ -36,6 +36,7 @@ type process struct {
 	command    *Command
 	limits     registry.Limits
 	supervised *supervisor.Process
+	group      string // directory of its cgroup; empty: there is none
 
 	stdin   *os.File
 	stdout  *os.File
@@ -58,20 +59,20 @@ type process struct {
 }
 
 // start starts a process, and waits until its program, or the sandbox's, runs.
-func start(ctx context.Context, command *Command, limits registry.Limits) (*process, *registry.Error) {
+func start(ctx context.Context, keeper *Keeper, command *Command, limits registry.Limits) (*process, *registry.Error) {
 	ours, theirs, err := pipes()
 	if err != nil {
 		return nil, registry.Errorf(registry.ReasonInternal, "no pipes for the server's process: %w", err)
 	}
 	defer closeAll(theirs)
-	supervised, fault := supervise(command, theirs)
+	supervised, group, fault := supervise(keeper, command, theirs)
 	if fault != nil {
 		closeAll(ours)
 		return nil, fault
 	}
 	closeAll(theirs) // else their end is never seen; closing twice does no harm
 	p := &process{
-		command: command, limits: limits, supervised: supervised,
+		command: command, limits: limits, supervised: supervised, group: group,
 		dead: make(chan struct{}), ended: make(chan struct{}), tailDone: make(chan struct{}),
 		stdin: ours[0], stdout: ours[1], stderr: ours[2], lines: bufio.NewReaderSize(ours[1], 64<<10),
 		tail: tail{mask: command.Mask},
@@ -90,8 +91,8 @@ func start(ctx context.Context, command *Command, limits registry.Limits) (*proc
 	return nil, notStarted(command, err)
 }
 
-// supervise hands the command to a supervisor.
-func supervise(command *Command, theirs []*os.File) (*supervisor.Process, *registry.Error) {
+// supervise hands the command to a supervisor, in a cgroup where there are some.
+func supervise(keeper *Keeper, command *Command, theirs []*os.File) (*supervisor.Process, string, *registry.Error) {
 	limits := command.Limits.Defaults()
 	c := supervisor.Command{
 		Argv: command.Argv, Files: [3]*os.File(theirs), Rlimits: rlimits(limits),
@@ -103,7 +104,7 @@ func supervise(command *Command, theirs []*os.File) (*supervisor.Process, *regis
 	} else {
 		var fault *registry.Error
 		if c.Argv, texts, fault = bubblewrap(command); fault != nil {
-			return nil, fault
+			return nil, "", fault
 		}
 		c.Most.Tasks += sandboxTasks
 	}
@@ -111,7 +112,7 @@ func supervise(command *Command, theirs []*os.File) (*supervisor.Process, *regis
 	for _, text := range texts {
 		file, err := inMemory(text)
 		if err != nil {
-			return nil, registry.Errorf(registry.ReasonInternal, "no memory for what the server's process is started with: %w", err)
+			return nil, "", registry.Errorf(registry.ReasonInternal, "no memory for what the server's process is started with: %w", err)
 		}
 		c.More = append(c.More, file)
 	}
@@ -119,11 +120,25 @@ func supervise(command *Command, theirs []*os.File) (*supervisor.Process, *regis
 		defer closeAll(c.More)
 		c.Env, c.More = c.More[0], nil
 	}
+	var err error
+	c.Owner = keeper.owner()
+	if c.Group, err = keeper.forProcess(limits); err != nil {
+		return nil, "", registry.Errorf(registry.ReasonSandboxUnavailable, "the server's process gets no cgroup: %w", err).
+			WithNext("look whether the worker's cgroup is still delegated to it, then restart the worker")
+	}
 	supervised, err := supervisor.Start(c)
 	if err != nil {
-		return nil, notStarted(command, err)
+		leaveGroup(c.Group)
+		return nil, "", notStarted(command, err)
 	}
-	return supervised, nil
+	return supervised, c.Group, nil
+}
+
+// leaveGroup removes a cgroup that the supervisor did not.
+func leaveGroup(dir string) {
+	if dir != "" {
+		_ = removeGroup(dir)
+	}
 }
 
 // sandboxTasks are those of bubblewrap itself.
@@ -155,10 +170,12 @@ func (p *process) watch() {
 	if known {
 		close(p.dead)
 		p.supervised.Wait()
+		leaveGroup(p.group)
 		return
 	}
 	p.state = p.supervised.Wait()
 	close(p.dead)
+	leaveGroup(p.group)
 }
 
 func notStarted(command *Command, err error) *registry.Error {

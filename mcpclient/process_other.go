@@ -18,7 +18,7 @@ type noise struct{}
 
 func (noise) seen() (int, string) { return 0, "" }
 
-func start(context.Context, *Command, registry.Limits) (*process, *registry.Error) {
+func start(context.Context, *Keeper, *Command, registry.Limits) (*process, *registry.Error) {
 	return nil, registry.Errorf(registry.ReasonTransportUnsupported, "servers are started as processes on Linux only")
 }
 

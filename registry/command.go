@@ -35,13 +35,14 @@ type CommandLimits struct {
 	OpenFiles    int           // of each process; 1024
 	AddressSpace int64         // bytes of each process, reserved ones too; unlimited
 	CPUTime      time.Duration // of each process; 10 minutes
+	CPUs         float64       // processors, all together, where a cgroup or a container holds it; 2
 }
 
 // Defaults gives the limits with what is left open.
 func (l CommandLimits) Defaults() CommandLimits {
 	return CommandLimits{
 		Memory: cmp.Or(l.Memory, 1<<30), Tmp: cmp.Or(l.Tmp, 512<<20), Tasks: cmp.Or(l.Tasks, 256), OpenFiles: cmp.Or(l.OpenFiles, 1024),
-		AddressSpace: l.AddressSpace, CPUTime: cmp.Or(l.CPUTime, 10*time.Minute),
+		AddressSpace: l.AddressSpace, CPUTime: cmp.Or(l.CPUTime, 10*time.Minute), CPUs: cmp.Or(l.CPUs, 2),
 	}
 }
 
@@ -61,6 +62,8 @@ func (l CommandLimits) check() (field, why string) {
 		return "limits.address_space_mib", "must be 64 to 67108864"
 	case l.CPUTime != 0 && (l.CPUTime < time.Second || l.CPUTime > 24*time.Hour):
 		return "limits.cpu_time", "must be 1s to 24h"
+	case l.CPUs != 0 && !(l.CPUs >= 0.05 && l.CPUs <= 1024): // not that of NaN either
+		return "limits.cpus", "must be 0.05 to 1024"
 	}
 	return "", ""
 }

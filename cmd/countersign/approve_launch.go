@@ -98,6 +98,7 @@ func launchSheet(t *sheet, s server) {
 		t.field("  variable", name+" from "+source)
 	}
 	t.field("Sandbox", sandboxLine(k))
+	t.field("Bounds", boundsLine())
 	t.field("Launch", launchLine(s.GetLaunch()))
 	t.field("Target digest", s.GetTargetDigest())
 }
@@ -110,6 +111,12 @@ func sandboxLine(k *registryv1.Command) string {
 		return k.GetSandbox() + ", with the machine's network"
 	}
 	return k.GetSandbox() + ", without network"
+}
+
+// boundsLine says who bounds what all its processes use together. Which it was is
+// known when it was started.
+func boundsLine() string {
+	return "held by the kernel where the worker has a cgroup; elsewhere memory and tasks are looked at every 50 ms, and processors are not bounded"
 }
 
 func launchLine(l *registryv1.Launch) string {

@@ -85,7 +85,12 @@ func (a App) Run(ctx context.Context) error {
 	}
 	group.Go(func() error {
 		if a.Worker {
-			w, err := a.work(ctx, settings)
+			keeper, err := a.keeper(ctx)
+			if err != nil {
+				return err
+			}
+			defer keeper.Close()
+			w, err := a.work(ctx, settings, keeper)
 			if w == nil {
 				return err
 			}
@@ -178,7 +183,7 @@ func (a App) hosts(listener net.Listener) []string {
 // work starts the worker. A Temporal that is away is waited for, since an api
 // in the same process does without it; the worker is nil when the context is
 // over before.
-func (a App) work(ctx context.Context, settings *settings) (sdk.Worker, error) {
+func (a App) work(ctx context.Context, settings *settings, keeper *mcpclient.Keeper) (sdk.Worker, error) {
 	networks, err := a.Config.Networks()
 	if err != nil {
 		return nil, err
@@ -197,7 +202,7 @@ func (a App) work(ctx context.Context, settings *settings) (sdk.Worker, error) {
 		MCP: &mcpclient.Client{
 			Guard: guard, Limits: settings.limits,
 			Credentials: broker.Credential, Transport: broker.Transport, Commands: a.launcher(resolver),
-			Processes: a.Config.Processes, AskBare: true,
+			Processes: a.Config.Processes, Keeper: keeper, AskBare: true,
 		},
 		Limits:           settings.limits,
 		Command:          settings.command,

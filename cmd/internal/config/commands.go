@@ -39,13 +39,14 @@ type CommandLimits struct {
 	OpenFiles       int           `koanf:"open_files"`
 	AddressSpaceMiB int64         `koanf:"address_space_mib"`
 	CPUTime         time.Duration `koanf:"cpu_time"`
+	CPUs            float64       `koanf:"cpus"`
 }
 
 func (l CommandLimits) limits() registry.CommandLimits {
 	bytes := func(mib int64) int64 { return max(-1, min(mib, 1<<40)) << 20 } // what is out of bounds stays so
 	return registry.CommandLimits{
 		Memory: bytes(l.MemoryMiB), Tmp: bytes(l.TmpMiB), Tasks: l.Tasks, OpenFiles: l.OpenFiles,
-		AddressSpace: bytes(l.AddressSpaceMiB), CPUTime: l.CPUTime,
+		AddressSpace: bytes(l.AddressSpaceMiB), CPUTime: l.CPUTime, CPUs: l.CPUs,
 	}
 }
 

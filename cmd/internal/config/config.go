@@ -119,10 +119,13 @@ type Retention struct {
 	Snapshots time.Duration `koanf:"snapshots"` // since a discovery last saw one; 0 keeps all
 }
 
-// Worker says under which version this build runs workflows.
+// Worker says under which version this build runs workflows, and by what a worker
+// keeps the processes that it starts.
 type Worker struct {
 	Deployment string `koanf:"deployment"`
 	Build      string `koanf:"build"`
+	StateDir   string `koanf:"state_dir"` // where workers of a machine note that they live
+	Cgroup     string `koanf:"cgroup"`    // a delegated one; empty: the worker's own, if it is one; none
 }
 
 // Log says what is logged and how.

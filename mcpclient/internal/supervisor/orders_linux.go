@@ -10,26 +10,44 @@ import (
 
 // orders are what a supervisor and its launcher are told in their arguments.
 type orders struct {
-	more       int // descriptors of the command beyond the first three
-	env, group bool
-	most       Usage
-	rlimits    []Rlimit
-	dir        string // last, since it may hold anything
+	more    int // descriptors of the command beyond the first three
+	env     bool
+	most    Usage
+	rlimits []Rlimit
+	dir     string // last, since it may hold anything
+}
+
+// told is all that stands in the arguments.
+type told struct {
+	orders
+
+	owner, group string // as in [Command]
+	argv         []string
+}
+
+// args gives the arguments: ORDERS OWNER GROUP PROGRAM ARGUMENTS...
+func (t told) args() []string {
+	return append([]string{t.orders.String(), t.owner, t.group}, t.argv...)
+}
+
+func parseArgs(args []string) (told, error) {
+	if len(args) < 4 {
+		return told{}, syscall.EINVAL
+	}
+	o, err := parseOrders(args[0])
+	return told{o, args[1], args[2], args[3:]}, err
 }
 
 // files counts the descriptors that follow the control and the beginning.
 func (o orders) files() int {
-	n := o.more
-	for _, has := range []bool{o.env, o.group} {
-		if has {
-			n++
-		}
+	if o.env {
+		return o.more + 1
 	}
-	return n
+	return o.more
 }
 
 func (o orders) String() string {
-	fields := []string{strconv.Itoa(o.more), flag(o.env), flag(o.group), strconv.FormatInt(o.most.Memory, 10), strconv.FormatInt(o.most.Tasks, 10)}
+	fields := []string{strconv.Itoa(o.more), flag(o.env), strconv.FormatInt(o.most.Memory, 10), strconv.FormatInt(o.most.Tasks, 10)}
 	var limits []string
 	for _, l := range o.rlimits {
 		limits = append(limits, strconv.Itoa(l.Resource)+"="+strconv.FormatUint(l.Max, 10))
@@ -45,11 +63,11 @@ func flag(is bool) string {
 }
 
 func parseOrders(text string) (orders, error) {
-	fields := strings.SplitN(text, ":", 7)
-	if len(fields) != 7 {
+	fields := strings.SplitN(text, ":", 6)
+	if len(fields) != 6 {
 		return orders{}, syscall.EINVAL
 	}
-	var numbers [5]int64
+	var numbers [4]int64
 	for i := range numbers {
 		n, err := strconv.ParseInt(fields[i], 10, 64)
 		if err != nil {
@@ -58,10 +76,10 @@ func parseOrders(text string) (orders, error) {
 		numbers[i] = n
 	}
 	o := orders{
-		more: int(numbers[0]), env: numbers[1] == 1, group: numbers[2] == 1,
-		most: Usage{Memory: numbers[3], Tasks: numbers[4]}, dir: fields[6],
+		more: int(numbers[0]), env: numbers[1] == 1,
+		most: Usage{Memory: numbers[2], Tasks: numbers[3]}, dir: fields[5],
 	}
-	for pair := range strings.SplitSeq(fields[5], ",") {
+	for pair := range strings.SplitSeq(fields[4], ",") {
 		if pair == "" {
 			continue
 		}
@@ -83,13 +101,9 @@ func parseOrders(text string) (orders, error) {
 // environment. It exists so that the supervisor has nothing of those.
 func launch(args []string) {
 	const first = 3
-	o := orders{}
-	var err error
-	if len(args) >= 2 {
-		o, err = parseOrders(args[0])
-	}
+	o, err := parseArgs(args)
 	begins := first + o.files()
-	if len(args) < 2 || err != nil {
+	if err != nil {
 		syscall.Exit(127) // the supervisor parsed the same
 	}
 	for fd := first + o.more; fd <= begins; fd++ {
@@ -105,8 +119,8 @@ func launch(args []string) {
 			env = env[:len(env)-1]
 		}
 	}
-	if o.group {
-		if _, err := syscall.Write(begins-1, []byte("0")); err != nil { // 0 is who writes
+	if o.group != "" {
+		if err := enter(o.group); err != nil {
 			fail(begins, err)
 		}
 	}
@@ -124,5 +138,5 @@ func launch(args []string) {
 			fail(begins, err)
 		}
 	}
-	fail(begins, syscall.Exec(args[1], args[1:], env)) //nolint:gosec // starting what it is told to is what it is for
+	fail(begins, syscall.Exec(o.argv[0], o.argv, env)) //nolint:gosec // starting what it is told to is what it is for
 }

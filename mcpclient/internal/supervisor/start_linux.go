@@ -36,9 +36,13 @@ type Command struct {
 	More []*os.File
 	// Rlimits are set before the program runs.
 	Rlimits []Rlimit
-	// Group is cgroup.procs of the cgroup that the program is put in, opened for
-	// writing; nil when there is none.
-	Group *os.File
+	// Owner is a word that tells whose the supervisor is, without NUL characters.
+	Owner string
+	// Group is the directory of an empty cgroup (version 2) with limits. The program
+	// is put in it, and it is removed when all has ended. With one, the kernel keeps
+	// the limits; without, what is used is looked at. The supervisor is outside, so
+	// that it is not among those who are killed for want of memory.
+	Group string
 	// Most is what all processes together may use.
 	Most Usage
 }
@@ -76,12 +80,11 @@ func Start(c Command) (*Process, error) {
 	}
 	defer func() { _ = begins.Close() }()
 	more := append([]*os.File{}, c.More...)
-	for _, file := range []*os.File{c.Env, c.Group} {
-		if file != nil {
-			more = append(more, file)
-		}
+	if c.Env != nil {
+		more = append(more, c.Env)
 	}
-	child, err := os.StartProcess(self, append([]string{nameSupervisor, c.orders().String()}, c.Argv...), &os.ProcAttr{
+	args := told{c.orders(), c.Owner, c.Group, c.Argv}.args()
+	child, err := os.StartProcess(self, append([]string{nameSupervisor}, args...), &os.ProcAttr{
 		Dir: "/", Env: []string{"GOMAXPROCS=1"},
 		Files: append([]*os.File{c.Files[0], c.Files[1], c.Files[2], theirs, begins}, more...),
 		Sys:   &syscall.SysProcAttr{Setsid: true},
@@ -98,7 +101,7 @@ func (c Command) orders() orders {
 	if dir == "" {
 		dir = "/"
 	}
-	return orders{more: len(c.More), env: c.Env != nil, group: c.Group != nil, most: c.Most, rlimits: c.Rlimits, dir: dir}
+	return orders{more: len(c.More), env: c.Env != nil, most: c.Most, rlimits: c.Rlimits, dir: dir}
 }
 
 // Begun waits until the program runs. The error is what keeps it from running (a
@@ -153,9 +156,13 @@ func (p *Process) End() (End, bool) {
 }
 
 // Wait waits, after End, until the supervisor is gone, and with it the command
-// and all its descendants. It gives the supervisor's own status.
+// and all its descendants. It gives the supervisor's own status. When somebody
+// killed it, those are killed that are still in its session.
 func (p *Process) Wait() syscall.WaitStatus {
 	_, _ = io.Copy(io.Discard, p.control)
+	if killed(p.child.Pid) {
+		endSession(p.child.Pid)
+	}
 	state, err := p.child.Wait()
 	if err != nil {
 		return 0

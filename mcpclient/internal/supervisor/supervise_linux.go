@@ -14,7 +14,7 @@ import (
 
 // The names by which this program knows what it was started for.
 const (
-	nameSupervisor = "countersign-supervisor" // ORDERS PROGRAM ARGUMENTS...
+	nameSupervisor = "countersign-supervisor" // ORDERS OWNER GROUP PROGRAM ARGUMENTS...
 	nameLauncher   = "countersign-launcher"   // likewise
 )
 
@@ -22,7 +22,7 @@ const (
 const (
 	fdControl = 3
 	fdBegins  = 4 // what goes wrong before the program runs is written here
-	fdMore    = 5 // the command's descriptors 3 and following, its environment, its cgroup
+	fdMore    = 5 // the command's descriptors 3 and following, its environment
 )
 
 // What is asked over the lifeline. Its end asks for the same as askKill.
@@ -65,7 +65,7 @@ func supervise(args []string) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals)
 	o, command := begin(args)
-	s := supervisor{pid: command, most: o.most}
+	s := supervisor{pid: command, most: o.most, group: o.group}
 	requests := make(chan byte)
 	go listen(requests)
 	var again <-chan time.Time
@@ -89,9 +89,11 @@ func supervise(args []string) {
 			s.signal(syscall.SIGKILL)
 		}
 		if s.reap() {
+			removeGroup(s.group)
 			syscall.Exit(0) // at once: os.Exit has work to do, a second of it under the race detector
 		}
 		if s.ending {
+			killGroup(s.group)
 			killChildren()
 			// A killed child wakes us. A child that was overlooked, since it was
 			// just being adopted, does not.
@@ -101,11 +103,8 @@ func supervise(args []string) {
 }
 
 // begin starts the command, and keeps nothing of what is the command's.
-func begin(args []string) (orders, int) {
-	if len(args) < 2 {
-		fail(fdBegins, syscall.EINVAL)
-	}
-	o, err := parseOrders(args[0])
+func begin(args []string) (told, int) {
+	o, err := parseArgs(args)
 	if err != nil {
 		fail(fdBegins, err)
 	}
@@ -154,7 +153,8 @@ type supervisor struct {
 	pid    int // also of its group; 0 when it is reaped
 	ending bool
 	most   Usage
-	over   Usage // what was too much
+	over   Usage  // what was too much
+	group  string // directory of the command's cgroup; empty: it has none
 }
 
 // signal signals the group of the command, while its number cannot be another's.
@@ -178,6 +178,7 @@ func (s *supervisor) reap() bool {
 			return false
 		case pid == s.pid:
 			s.pid, s.ending = 0, true
+			s.judge()
 			b := binary.NativeEndian.AppendUint32(nil, uint32(status))
 			b = binary.NativeEndian.AppendUint64(b, uint64(s.over.Memory))
 			b = binary.NativeEndian.AppendUint64(b, uint64(s.over.Tasks))

@@ -33,6 +33,17 @@ func under(t *testing.T, dir, env string, argv ...string) (run, error) {
 
 func within(t *testing.T, limits []Rlimit, most Usage, dir, env string, argv ...string) (run, error) {
 	t.Helper()
+	return started(t, env, Command{Argv: argv, Dir: dir, Rlimits: limits, Most: most})
+}
+
+// grouped runs a script in a cgroup.
+func grouped(t *testing.T, group string, most Usage, script string) (run, error) {
+	t.Helper()
+	return started(t, "PATH=/usr/bin:/bin\x00", Command{Argv: []string{"/bin/sh", "-c", script}, Group: group, Most: most})
+}
+
+func started(t *testing.T, env string, c Command) (run, error) {
+	t.Helper()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +63,8 @@ func within(t *testing.T, limits []Rlimit, most Usage, dir, env string, argv ...
 		t.Fatal(err)
 	}
 	defer file.Close()
-	p, err := Start(Command{Argv: argv, Dir: dir, Files: [3]*os.File{null, w, w}, Env: file, Rlimits: limits, Most: most})
+	c.Files, c.Env = [3]*os.File{null, w, w}, file
+	p, err := Start(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,9 +215,7 @@ func TestTheEndOfTheLifelineKillsAll(t *testing.T) {
 	}
 	var pids [3]int
 	for i := range pids {
-		if _, err := fmt.Fscanln(r.output, &pids[i]); err != nil {
-			t.Fatal(err)
-		}
+		pids[i] = readNumber(t, r.output)
 	}
 	r.Terminate()
 	r.Close()
@@ -215,6 +225,15 @@ func TestTheEndOfTheLifelineKillsAll(t *testing.T) {
 			t.Errorf("%d lives: %v", pid, err)
 		}
 	}
+}
+
+func readNumber(t *testing.T, from io.Reader) int {
+	t.Helper()
+	var n int
+	if _, err := fmt.Fscanln(from, &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 func TestWaitingForTheBeginningEnds(t *testing.T) {
@@ -255,7 +274,7 @@ func TestItsInitIsAmongTheFirst(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal(err)
 	}
-	few := "context encoding/binary errors io math os os/signal strconv strings syscall time "
+	few := "context encoding/binary errors io math os os/signal strconv strings syscall time unsafe "
 	for _, name := range files {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
 		if err != nil {
@@ -329,15 +348,15 @@ func TestWhatAProcessUsesIsRead(t *testing.T) {
 // TestOrdersAreReadAsWritten.
 func TestOrdersAreReadAsWritten(t *testing.T) {
 	t.Parallel()
-	want := orders{more: 2, env: true, group: true, most: Usage{Memory: 1 << 40, Tasks: 9}, rlimits: []Rlimit{{7, 1 << 63}, {4, 0}}, dir: "/a:b,c=d"}
+	want := orders{more: 2, env: true, most: Usage{Memory: 1 << 40, Tasks: 9}, rlimits: []Rlimit{{7, 1 << 63}, {4, 0}}, dir: "/a:b,c=d"}
 	got, err := parseOrders(want.String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.String() != want.String() || got.files() != 4 || got.dir != want.dir || len(got.rlimits) != 2 {
+	if got.String() != want.String() || got.files() != 3 || got.dir != want.dir || len(got.rlimits) != 2 {
 		t.Errorf("%+v", got)
 	}
-	for _, bad := range []string{"", "1:2:3", "x:0:0:0:0::/", "1:0:0:0:0:a=b:/", "1:0:0:0:0:1=b:/"} {
+	for _, bad := range []string{"", "1:2:3", "x:0:0:0::/", "1:0:0:0:a=b:/", "1:0:0:0:1=b:/"} {
 		if _, err := parseOrders(bad); err == nil {
 			t.Errorf("%q is taken", bad)
 		}

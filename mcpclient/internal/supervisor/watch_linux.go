@@ -23,6 +23,14 @@ func (s *supervisor) looks() <-chan time.Time {
 // look ends everything when it uses more than it may.
 func (s *supervisor) look() <-chan time.Time {
 	began := time.Now()
+	if s.group != "" {
+		if s.judge(); s.over != (Usage{}) {
+			s.ending = true
+			s.signal(syscall.SIGKILL)
+			return nil
+		}
+		return time.After(lookEvery)
+	}
 	used := used(os.Getpid(), s.most)
 	if s.most.Memory > 0 && used.Memory > s.most.Memory {
 		s.over.Memory = used.Memory
