@@ -184,6 +184,28 @@ func TestRecord(t *testing.T) {
 	h.retire("brief")
 	h.save("server-approval-expired", workflows.ServerWorkflowID("default", "brief"))
 
+	// A connection that is edited, and a server that takes what it became.
+	shared := registry.Connection{Name: "shared", URL: one.URL}.Normal()
+	if _, _, err := h.store().CreateConnection(t.Context(), shared, operation("create_connection"), nil); err != nil {
+		t.Fatal(err)
+	}
+	h.register("reached", "", func(in *workflows.RegisterInput) { in.Registration.ConnectionName = "shared" })
+	h.is("reached", registry.StateVerified)
+	h.approve("reached", "a")
+	for _, edit := range []registry.ConnectionEdit{{Description: new("for people")}, {URL: &two.URL}} {
+		in := workflows.EditConnectionInput{Tenant: "default", Name: "shared", Operation: operation("edit_connection"), Edit: edit}
+		if _, err := h.client.EditConnection(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+		h.closed(workflows.ConnectionWorkflowID("default", "shared"))
+	}
+	h.until("reached", "up for review", func(v db.ServerView) bool {
+		return v.EndpointRef == "shared@3" && v.Review.Status == registry.ReviewPending
+	})
+	h.retire("reached")
+	h.save("server-takes-connection", workflows.ServerWorkflowID("default", "reached"))
+	h.save("connection-edited", workflows.ConnectionWorkflowID("default", "shared"))
+
 	// A connection test, and a sweep that has something to tell.
 	h.register("tested", one.URL)
 	tested := h.is("tested", registry.StateVerified)
