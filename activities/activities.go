@@ -37,7 +37,10 @@ type Activities struct {
 	// KeepSnapshots is how long a snapshot is kept that no discovery sees any more
 	// and nothing refers to; 0 keeps all for ever.
 	KeepSnapshots time.Duration
-	Log           *slog.Logger // one line per event of the domain
+	// KeepProbes is how long a probe is kept that is not its server's latest; 0
+	// keeps all for ever.
+	KeepProbes time.Duration
+	Log        *slog.Logger // one line per event of the domain
 
 	memo registry.Memo // of lists that were seen before
 }

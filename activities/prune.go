@@ -7,34 +7,52 @@ import (
 	"go.temporal.io/sdk/activity"
 )
 
-// One round of retention removes at most so many snapshots, in small steps: the
-// next round goes on.
+// One round of retention removes at most so much, in small steps: the next round
+// goes on.
 const (
-	pruneStep  = 20
-	pruneRound = 1000
+	pruneStep       = 20 // snapshots
+	pruneRound      = 1000
+	pruneProbeStep  = 5000
+	pruneProbeRound = 1_000_000 // more than the windows of 10,000 servers in an hour at half a minute each
 )
 
-// Prune removes the snapshots that nothing needs any longer. Twice, it finds
-// nothing more to do.
+// Prune removes what nothing needs any longer (R172). Twice, it finds nothing
+// more to do.
 func (a *Activities) Prune(ctx context.Context, _ PruneInput) (PruneOutput, error) {
-	var out PruneOutput
-	if a.KeepSnapshots <= 0 {
-		return out, nil
-	}
 	defer beating(ctx)()
-	for out.Snapshots < pruneRound {
+	var out PruneOutput
+	if err := a.pruneSnapshots(ctx, &out); err != nil {
+		return out, err
+	}
+	if err := a.pruneProbes(ctx, &out); err != nil {
+		return out, err
+	}
+	if out != (PruneOutput{}) {
+		a.Log.LogAttrs(ctx, slog.LevelInfo, "pruned", slog.Int("snapshots", out.Snapshots), slog.Int("definitions", out.Definitions), slog.Int("probes", out.Probes))
+	}
+	return out, nil
+}
+
+func (a *Activities) pruneSnapshots(ctx context.Context, out *PruneOutput) error {
+	for a.KeepSnapshots > 0 && out.Snapshots < pruneRound {
 		pruned, err := a.DB.System().PruneSnapshots(ctx, a.KeepSnapshots, pruneStep)
 		out.Snapshots, out.Definitions = out.Snapshots+pruned.Snapshots, out.Definitions+pruned.Definitions
-		if err != nil {
-			return out, err
-		}
-		if !pruned.More {
-			break
+		if err != nil || !pruned.More {
+			return err
 		}
 		activity.RecordHeartbeat(ctx, out.Snapshots)
 	}
-	if out.Snapshots > 0 {
-		a.Log.LogAttrs(ctx, slog.LevelInfo, "pruned", slog.Int("snapshots", out.Snapshots), slog.Int("definitions", out.Definitions))
+	return nil
+}
+
+func (a *Activities) pruneProbes(ctx context.Context, out *PruneOutput) error {
+	for a.KeepProbes > 0 && out.Probes < pruneProbeRound {
+		n, err := a.DB.System().PruneProbes(ctx, a.KeepProbes, pruneProbeStep)
+		out.Probes += n
+		if err != nil || n < pruneProbeStep {
+			return err
+		}
+		activity.RecordHeartbeat(ctx, out.Probes)
 	}
-	return out, nil
+	return nil
 }

@@ -271,4 +271,5 @@ type PruneInput struct{}
 type PruneOutput struct {
 	Snapshots   int `json:"snapshots"`
 	Definitions int `json:"definitions"`
+	Probes      int `json:"probes,omitempty"`
 }

@@ -162,7 +162,7 @@ func TestEveryRPCHasARule(t *testing.T) {
 func TestWhoMayCallWhat(t *testing.T) {
 	t.Parallel()
 	read := []string{"GetMcpServer", "ListMcpServers", "GetMcpCapabilities", "GetCapabilityReport", "ListMcpServerRuns", "ListTools", "GetTool"}
-	read = append(read, "GetReview", "GetDiff", "ListSnapshots", "ListDecisions", "ListToolFacets", "GetToolImpact", "GetToolDescriptor", "ListToolDescriptors", "ListToolAssignments")
+	read = append(read, "GetReview", "GetDiff", "ListSnapshots", "ListDecisions", "GetMcpServerHealth", "ListProbes", "ListToolFacets", "GetToolImpact", "GetToolDescriptor", "ListToolDescriptors", "ListToolAssignments")
 	read = append(read, "ListExpiring", "GetPolicy", "ListPolicies", "CheckPolicy", "TestPolicy", "GetConnection", "ListConnections", "ListConnectionVersions")
 	operate := []string{"DiscoverMcpCapabilities", "TestMcpServer", "QuarantineMcpServer", "TestConnection"}
 	maintain := []string{

@@ -357,6 +357,7 @@ func TestEveryWordHasItsValue(t *testing.T) {
 	whole(t, states)
 	whole(t, classes)
 	whole(t, levels)
+	whole(t, outcomes)
 	whole(t, reviews)
 	whole(t, discoveries)
 	whole(t, axes)

@@ -36,6 +36,8 @@ var about = map[string]func(ref, toolID string) proto.Message{
 	doReport:   func(ref, _ string) proto.Message { return &pb.GetCapabilityReportRequest{ServerId: ref} },
 	doInspect:  func(ref, _ string) proto.Message { return &pb.GetReviewRequest{ServerId: ref} },
 	doDiff:     func(ref, _ string) proto.Message { return &pb.GetDiffRequest{ServerId: ref} },
+	doHealth:   func(ref, _ string) proto.Message { return &pb.GetMcpServerHealthRequest{ServerId: ref} },
+	doProbes:   func(ref, _ string) proto.Message { return &pb.ListProbesRequest{ServerId: ref} },
 	doPast:     func(ref, _ string) proto.Message { return &pb.ListSnapshotsRequest{ServerId: ref} },
 	doDecided:  func(ref, _ string) proto.Message { return &pb.ListDecisionsRequest{ServerId: ref, ShowLines: true} },
 	doActivate: func(ref, _ string) proto.Message {
@@ -228,7 +230,7 @@ func TestRolesHoldOnEveryFace(t *testing.T) {
 				}
 			}
 			for role, procedures := range map[registry.Role][]string{
-				registry.RoleObserver: {doGet, doList, doShow, doRuns, doTools, doTool, doInspect, doDiff, doPast, doDecided}, executor: {doResolve, doBatch, doOffer},
+				registry.RoleObserver: {doGet, doList, doShow, doRuns, doTools, doTool, doInspect, doDiff, doPast, doDecided, doHealth, doProbes}, executor: {doResolve, doBatch, doOffer},
 				registry.RoleOperator: {doTest},
 			} {
 				for _, procedure := range procedures {

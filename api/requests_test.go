@@ -33,6 +33,8 @@ const (
 	doReport   = registryv1connect.McpServerServiceGetCapabilityReportProcedure
 	doInspect  = registryv1connect.McpServerServiceGetReviewProcedure
 	doDiff     = registryv1connect.McpServerServiceGetDiffProcedure
+	doHealth   = registryv1connect.McpServerServiceGetMcpServerHealthProcedure
+	doProbes   = registryv1connect.McpServerServiceListProbesProcedure
 	doPast     = registryv1connect.McpServerServiceListSnapshotsProcedure
 	doDecided  = registryv1connect.McpServerServiceListDecisionsProcedure
 	doActivate = registryv1connect.McpServerServiceActivateMcpServerProcedure

@@ -81,6 +81,11 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 				v, next, total, err := st.Servers(ctx, db.ServerQuery{ShowRetired: true})
 				return []any{v, next, total}, err
 			}),
+			"Probes": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {
+				v, probes, next, err := st.Probes(ctx, id, db.Page{})
+				return []any{v, probes, next}, err
+			}),
+			"Uptime": of(func(st *db.Store, id, _, _, _, _ string) (any, error) { return st.Uptime(ctx, id, time.Time{}) }),
 			"Tools": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {
 				v, next, total, err := st.Tools(ctx, db.ToolQuery{Conditions: []db.Condition{{Field: "server_id", Op: db.OpIs, Value: id}}})
 				return []any{v, next, total}, err

@@ -118,3 +118,27 @@ func (t *tx) snapshotsStay(ctx context.Context) error {
 	_, err := t.NewRaw(t.engine.snapshotsStay, t.tenant).Exec(ctx)
 	return err
 }
+
+// PruneProbes removes probes whose windows are older than they are kept, at most
+// limit of them, and says how many that were. The latest probe of a server stays:
+// it is how the server is.
+func (y *SystemStore) PruneProbes(ctx context.Context, keep time.Duration, limit int) (int, error) {
+	var removed int64
+	err := y.db.write(ctx, ofSystem, "prune probes", func(ctx context.Context, tx bun.Tx) error {
+		now, err := y.db.engine.now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		doomed := tx.NewSelect().ColumnExpr("p.server_id, p.probe_window").TableExpr("probes AS p").
+			Where("p.probe_window < ?", micro(now.Add(-keep))).
+			Where("NOT EXISTS (SELECT 1 FROM server_probe_state AS ps WHERE ps.server_id = p.server_id AND ps.probe_window = p.probe_window)").
+			OrderExpr("p.probe_window").Limit(int64(limit))
+		result, err := tx.NewDelete().TableExpr("probes").Where("(server_id, probe_window) IN (?)", doomed).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		removed, err = result.RowsAffected()
+		return err
+	})
+	return int(removed), err
+}

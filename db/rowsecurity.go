@@ -25,7 +25,7 @@ var systemMay = map[string]string{
 	"definitions":        "DELETE, SELECT",
 	"mcp_servers":        "SELECT",
 	"outbox":             "SELECT",
-	"probes":             "INSERT, SELECT",
+	"probes":             "DELETE, INSERT, SELECT",
 	"providers":          "SELECT",
 	"server_probe_state": "INSERT, SELECT, UPDATE",
 	"snapshot_items":     "SELECT",

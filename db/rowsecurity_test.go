@@ -189,6 +189,14 @@ func TestTheSystemSeesAllTenantsAndMayDoLittle(t *testing.T) {
 			}
 			return []string{"acme", "globex"}, err
 		}},
+		{"PruneProbes", func() ([]string, error) {
+			exec(t, d, "UPDATE probes SET probe_window = '2020-01-01' WHERE probe_window = '2030-01-02 03:00+00'")
+			n, err := y.PruneProbes(ctx, time.Hour, 100)
+			if n != 2 {
+				t.Errorf("pruned %d", n)
+			}
+			return []string{"acme", "globex"}, err
+		}},
 	}
 	known := map[string]bool{}
 	for _, c := range calls {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"countersign/db"
 	"countersign/registry"
 	"countersign/workflows"
 )
@@ -74,6 +75,12 @@ func TestTheSweepPrunesOnceAnHour(t *testing.T) {
 			return err == nil
 		}
 		hour := time.Now().UTC().Truncate(time.Hour)
+		for _, age := range []time.Duration{time.Hour, 25 * time.Hour} {
+			p := registry.Probe{TenantID: "default", ServerID: h.get("demo").ServerID, Window: hour.Add(-age), Outcome: registry.OutcomeOK, Differing: []string{}}
+			if _, err := h.db.System().RecordProbes(t.Context(), []registry.Probe{p}); err != nil {
+				t.Fatal(err)
+			}
+		}
 		h.sweep(hour)
 		if !there() {
 			t.Fatal("what was seen a moment ago is pruned")
@@ -86,6 +93,9 @@ func TestTheSweepPrunesOnceAnHour(t *testing.T) {
 		h.sweep(hour.Add(time.Hour))
 		if there() {
 			t.Error("an old snapshot is kept")
+		}
+		if _, probes, _, err := h.store().Probes(t.Context(), "demo", db.Page{}); err != nil || len(probes) != 1 || !probes[0].Window.Equal(hour.Add(-time.Hour)) {
+			t.Errorf("of two probes are left %+v: %v", probes, err)
 		}
 		if now := h.discover("demo"); now.Discovery.Counts.Unchanged != 2 {
 			t.Errorf("%+v", now.Discovery)

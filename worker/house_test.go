@@ -94,7 +94,7 @@ func newHouseWith(t testing.TB, kind string, codec *workflows.Codec) *house {
 	h.url = url
 	h.acts = &activities.Activities{
 		DB: store, MCP: &mcpclient.Client{Guard: guard, Limits: registry.DefaultLimits}, Limits: registry.DefaultLimits,
-		AcceptUnsigned: true, KeepSnapshots: 48 * time.Hour, Log: quiet(),
+		AcceptUnsigned: true, KeepSnapshots: 48 * time.Hour, KeepProbes: 24 * time.Hour, Log: quiet(),
 	}
 	h.start()
 	return h

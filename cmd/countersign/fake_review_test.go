@@ -4,8 +4,10 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	registryv1 "countersign/proto/countersign/registry/v1"
 	"countersign/registry"
@@ -189,6 +191,43 @@ func (f *fakeAPI) GetDiff(_ context.Context, r *registryv1.GetDiffRequest) (*reg
 	}
 	out.Items, out.NextPageToken = cutPage(items, 1, r.GetPageToken())
 	return out, nil
+}
+
+func (f *fakeAPI) GetMcpServerHealth(_ context.Context, r *registryv1.GetMcpServerHealthRequest) (*registryv1.GetMcpServerHealthResponse, error) {
+	s, err := f.find(r.GetServerId())
+	if err != nil {
+		return nil, err
+	}
+	out := &registryv1.GetMcpServerHealthResponse{Health: s.GetHealth(), Uptime: &registryv1.Uptime{StartTime: day(1)}}
+	if all := pastProbes(r.GetServerId()); len(all) > 0 {
+		share := 2. / 3
+		out.LastProbe = all[0]
+		out.Uptime = &registryv1.Uptime{
+			StartTime: day(1), Probes: 4, Good: 2, Failed: 1, Withheld: 1, Share: &share, Changes: 4, Flapping: true,
+			LatencyP50: durationpb.New(3 * time.Millisecond), LatencyP90: durationpb.New(4 * time.Millisecond), LatencyP99: durationpb.New(1500 * time.Millisecond),
+		}
+	}
+	return out, nil
+}
+
+func (f *fakeAPI) ListProbes(_ context.Context, r *registryv1.ListProbesRequest) (*registryv1.ListProbesResponse, error) {
+	if _, err := f.find(r.GetServerId()); err != nil {
+		return nil, err
+	}
+	items, next := cutPage(pastProbes(r.GetServerId()), r.GetPageSize(), r.GetPageToken())
+	return &registryv1.ListProbesResponse{Probes: items, NextPageToken: next}, nil
+}
+
+// pastProbes are what only the server search has.
+func pastProbes(name string) []*registryv1.Probe {
+	if name != "search" {
+		return nil
+	}
+	return []*registryv1.Probe{
+		{Window: day(3), Time: day(3), Outcome: registryv1.ProbeOutcome_PROBE_OUTCOME_OK, Attempts: 1, Duration: durationpb.New(3 * time.Millisecond), ProtocolVersion: "2026-07-28", ServerVersion: "1\u200b"},
+		{Window: day(2), Time: day(2), Outcome: registryv1.ProbeOutcome_PROBE_OUTCOME_FAILED, Reason: "timeout", Message: "no ans\u202ewer", Attempts: 3, Duration: durationpb.New(10 * time.Second)},
+		{Window: day(1), Time: day(1), Outcome: registryv1.ProbeOutcome_PROBE_OUTCOME_DEPENDENCY_ERROR, Reason: "dependency_error", Attempts: 1},
+	}
 }
 
 func (f *fakeAPI) ListSnapshots(_ context.Context, r *registryv1.ListSnapshotsRequest) (*registryv1.ListSnapshotsResponse, error) {

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +19,7 @@ var testSteps = []column[*registryv1.TestStep]{
 		return "failed"
 	}},
 	{title: "TIME", text: func(s *registryv1.TestStep) string {
-		return s.GetDuration().AsDuration().Round(100 * time.Microsecond).String()
+		return latency(s.GetDuration())
 	}},
 	{title: "DETAIL", text: (*registryv1.TestStep).GetDetail},
 }

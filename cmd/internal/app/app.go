@@ -210,6 +210,7 @@ func (a App) work(ctx context.Context, settings *settings, keeper *mcpclient.Kee
 		AcceptUnsigned:   a.AcceptUnsigned,
 		ProbeConcurrency: a.Config.Probe.Concurrency,
 		KeepSnapshots:    a.Config.Retention.Snapshots,
+		KeepProbes:       a.Config.Retention.Probes,
 		Log:              a.Log,
 	}
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {

@@ -117,6 +117,7 @@ type Capabilities struct {
 // Retention says how long is kept what nothing refers to.
 type Retention struct {
 	Snapshots time.Duration `koanf:"snapshots"` // since a discovery last saw one; 0 keeps all
+	Probes    time.Duration `koanf:"probes"`    // since their window; 0 keeps all
 }
 
 // Worker says under which version this build runs workflows, and by what a worker
@@ -147,7 +148,7 @@ func Default() Config {
 		},
 		Quotas:                  Quotas{Servers: 10_000, Tools: 200_000, Connections: 1000, DefinitionBytes: 1 << 30},
 		Probe:                   Probe{Interval: 5 * time.Minute, Concurrency: 16},
-		Retention:               Retention{Snapshots: 90 * 24 * time.Hour},
+		Retention:               Retention{Snapshots: 90 * 24 * time.Hour, Probes: 30 * 24 * time.Hour},
 		Audit:                   Audit{SealInterval: 10 * time.Second},
 		WorkloadIdentity:        WorkloadIdentity{TokenLifetime: 5 * time.Minute},
 		Log:                     Log{Level: "info", Format: "json"},
@@ -247,6 +248,9 @@ func (c Config) validate() error {
 	}
 	if c.Retention.Snapshots != 0 && c.Retention.Snapshots < 48*time.Hour {
 		return fmt.Errorf("retention.snapshots must be 0 or at least 48h, not %s", c.Retention.Snapshots)
+	}
+	if c.Retention.Probes != 0 && c.Retention.Probes < 24*time.Hour {
+		return fmt.Errorf("retention.probes must be 0 or at least 24h, not %s", c.Retention.Probes)
 	}
 	if (c.Worker.Deployment == "") != (c.Worker.Build == "") {
 		return fmt.Errorf("worker.deployment and worker.build go together")

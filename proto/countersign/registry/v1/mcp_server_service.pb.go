@@ -3514,7 +3514,7 @@ var File_countersign_registry_v1_mcp_server_service_proto protoreflect.FileDescr
 
 const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\n" +
-	"0countersign/registry/v1/mcp_server_service.proto\x12\x17countersign.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a$countersign/registry/v1/review.proto\x1a#countersign/registry/v1/types.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd5\b\n" +
+	"0countersign/registry/v1/mcp_server_service.proto\x12\x17countersign.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a$countersign/registry/v1/health.proto\x1a$countersign/registry/v1/review.proto\x1a#countersign/registry/v1/types.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd5\b\n" +
 	"\x18RegisterMcpServerRequest\x12@\n" +
 	"\x04name\x18\x01 \x01(\tB,\xbaH)r'2%^[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?$R\x04name\x12O\n" +
 	"\tdirection\x18\x02 \x01(\x0e2%.countersign.registry.v1.McpDirectionB\n" +
@@ -3818,7 +3818,7 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\x17CAPABILITY_BLOCKER_LOOK\x10\x02\x12\x1e\n" +
 	"\x1aCAPABILITY_BLOCKER_VERSION\x10\x03\x12\x1b\n" +
 	"\x17CAPABILITY_BLOCKER_TOOL\x10\x04\x12\x1f\n" +
-	"\x1bCAPABILITY_BLOCKER_ARGUMENT\x10\x052\xff\x19\n" +
+	"\x1bCAPABILITY_BLOCKER_ARGUMENT\x10\x052\xcf\x1c\n" +
 	"\x10McpServerService\x12\xa3\x01\n" +
 	"\x11RegisterMcpServer\x121.countersign.registry.v1.RegisterMcpServerRequest\x1a2.countersign.registry.v1.RegisterMcpServerResponse\"'\x82\xd3\xe4\x93\x02!:\x01*b\x06server\"\x14/factory/mcp-servers\x12\xa0\x01\n" +
 	"\fGetMcpServer\x12,.countersign.registry.v1.GetMcpServerRequest\x1a-.countersign.registry.v1.GetMcpServerResponse\"3\x82\xd3\xe4\x93\x02*b\x06server\x12 /factory/mcp-servers/{server_id}\x90\x02\x01\x12\x92\x01\n" +
@@ -3829,7 +3829,10 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\x12GetMcpCapabilities\x122.countersign.registry.v1.GetMcpCapabilitiesRequest\x1a3.countersign.registry.v1.GetMcpCapabilitiesResponse\"8\x82\xd3\xe4\x93\x02/\x12-/factory/mcp-servers/{server_id}/capabilities\x90\x02\x01\x12\xc7\x01\n" +
 	"\x13GetCapabilityReport\x123.countersign.registry.v1.GetCapabilityReportRequest\x1a4.countersign.registry.v1.GetCapabilityReportResponse\"E\x82\xd3\xe4\x93\x02<b\x06report\x122/factory/mcp-servers/{server_id}/capability-report\x90\x02\x01\x12\x96\x01\n" +
 	"\tGetReview\x12).countersign.registry.v1.GetReviewRequest\x1a*.countersign.registry.v1.GetReviewResponse\"2\x82\xd3\xe4\x93\x02)\x12'/factory/mcp-servers/{server_id}/review\x90\x02\x01\x12\x8e\x01\n" +
-	"\aGetDiff\x12'.countersign.registry.v1.GetDiffRequest\x1a(.countersign.registry.v1.GetDiffResponse\"0\x82\xd3\xe4\x93\x02'\x12%/factory/mcp-servers/{server_id}/diff\x90\x02\x01\x12\xa5\x01\n" +
+	"\aGetDiff\x12'.countersign.registry.v1.GetDiffRequest\x1a(.countersign.registry.v1.GetDiffResponse\"0\x82\xd3\xe4\x93\x02'\x12%/factory/mcp-servers/{server_id}/diff\x90\x02\x01\x12\xb1\x01\n" +
+	"\x12GetMcpServerHealth\x122.countersign.registry.v1.GetMcpServerHealthRequest\x1a3.countersign.registry.v1.GetMcpServerHealthResponse\"2\x82\xd3\xe4\x93\x02)\x12'/factory/mcp-servers/{server_id}/health\x90\x02\x01\x12\x99\x01\n" +
+	"\n" +
+	"ListProbes\x12*.countersign.registry.v1.ListProbesRequest\x1a+.countersign.registry.v1.ListProbesResponse\"2\x82\xd3\xe4\x93\x02)\x12'/factory/mcp-servers/{server_id}/probes\x90\x02\x01\x12\xa5\x01\n" +
 	"\rListSnapshots\x12-.countersign.registry.v1.ListSnapshotsRequest\x1a..countersign.registry.v1.ListSnapshotsResponse\"5\x82\xd3\xe4\x93\x02,\x12*/factory/mcp-servers/{server_id}/snapshots\x90\x02\x01\x12\xa5\x01\n" +
 	"\rListDecisions\x12-.countersign.registry.v1.ListDecisionsRequest\x1a..countersign.registry.v1.ListDecisionsResponse\"5\x82\xd3\xe4\x93\x02,\x12*/factory/mcp-servers/{server_id}/decisions\x90\x02\x01\x12\xb8\x01\n" +
 	"\x11ActivateMcpServer\x121.countersign.registry.v1.ActivateMcpServerRequest\x1a2.countersign.registry.v1.ActivateMcpServerResponse\"<\x82\xd3\xe4\x93\x026:\x01*b\x06server\")/factory/mcp-servers/{server_id}/activate\x12\xb2\x01\n" +
@@ -3919,10 +3922,14 @@ var file_countersign_registry_v1_mcp_server_service_proto_goTypes = []any{
 	(SideEffectClass)(0),                    // 61: countersign.registry.v1.SideEffectClass
 	(*GetReviewRequest)(nil),                // 62: countersign.registry.v1.GetReviewRequest
 	(*GetDiffRequest)(nil),                  // 63: countersign.registry.v1.GetDiffRequest
-	(*ListSnapshotsRequest)(nil),            // 64: countersign.registry.v1.ListSnapshotsRequest
-	(*GetReviewResponse)(nil),               // 65: countersign.registry.v1.GetReviewResponse
-	(*GetDiffResponse)(nil),                 // 66: countersign.registry.v1.GetDiffResponse
-	(*ListSnapshotsResponse)(nil),           // 67: countersign.registry.v1.ListSnapshotsResponse
+	(*GetMcpServerHealthRequest)(nil),       // 64: countersign.registry.v1.GetMcpServerHealthRequest
+	(*ListProbesRequest)(nil),               // 65: countersign.registry.v1.ListProbesRequest
+	(*ListSnapshotsRequest)(nil),            // 66: countersign.registry.v1.ListSnapshotsRequest
+	(*GetReviewResponse)(nil),               // 67: countersign.registry.v1.GetReviewResponse
+	(*GetDiffResponse)(nil),                 // 68: countersign.registry.v1.GetDiffResponse
+	(*GetMcpServerHealthResponse)(nil),      // 69: countersign.registry.v1.GetMcpServerHealthResponse
+	(*ListProbesResponse)(nil),              // 70: countersign.registry.v1.ListProbesResponse
+	(*ListSnapshotsResponse)(nil),           // 71: countersign.registry.v1.ListSnapshotsResponse
 }
 var file_countersign_registry_v1_mcp_server_service_proto_depIdxs = []int32{
 	48, // 0: countersign.registry.v1.RegisterMcpServerRequest.direction:type_name -> countersign.registry.v1.McpDirection
@@ -3986,36 +3993,40 @@ var file_countersign_registry_v1_mcp_server_service_proto_depIdxs = []int32{
 	19, // 58: countersign.registry.v1.McpServerService.GetCapabilityReport:input_type -> countersign.registry.v1.GetCapabilityReportRequest
 	62, // 59: countersign.registry.v1.McpServerService.GetReview:input_type -> countersign.registry.v1.GetReviewRequest
 	63, // 60: countersign.registry.v1.McpServerService.GetDiff:input_type -> countersign.registry.v1.GetDiffRequest
-	64, // 61: countersign.registry.v1.McpServerService.ListSnapshots:input_type -> countersign.registry.v1.ListSnapshotsRequest
-	43, // 62: countersign.registry.v1.McpServerService.ListDecisions:input_type -> countersign.registry.v1.ListDecisionsRequest
-	29, // 63: countersign.registry.v1.McpServerService.ActivateMcpServer:input_type -> countersign.registry.v1.ActivateMcpServerRequest
-	35, // 64: countersign.registry.v1.McpServerService.ApproveLaunch:input_type -> countersign.registry.v1.ApproveLaunchRequest
-	31, // 65: countersign.registry.v1.McpServerService.RejectMcpServer:input_type -> countersign.registry.v1.RejectMcpServerRequest
-	33, // 66: countersign.registry.v1.McpServerService.RequestReview:input_type -> countersign.registry.v1.RequestReviewRequest
-	37, // 67: countersign.registry.v1.McpServerService.QuarantineMcpServer:input_type -> countersign.registry.v1.QuarantineMcpServerRequest
-	39, // 68: countersign.registry.v1.McpServerService.RetireMcpServer:input_type -> countersign.registry.v1.RetireMcpServerRequest
-	41, // 69: countersign.registry.v1.McpServerService.ListMcpServerRuns:input_type -> countersign.registry.v1.ListMcpServerRunsRequest
-	4,  // 70: countersign.registry.v1.McpServerService.RegisterMcpServer:output_type -> countersign.registry.v1.RegisterMcpServerResponse
-	6,  // 71: countersign.registry.v1.McpServerService.GetMcpServer:output_type -> countersign.registry.v1.GetMcpServerResponse
-	8,  // 72: countersign.registry.v1.McpServerService.ListMcpServers:output_type -> countersign.registry.v1.ListMcpServersResponse
-	11, // 73: countersign.registry.v1.McpServerService.UpdateMcpServer:output_type -> countersign.registry.v1.UpdateMcpServerResponse
-	13, // 74: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:output_type -> countersign.registry.v1.DiscoverMcpCapabilitiesResponse
-	15, // 75: countersign.registry.v1.McpServerService.TestMcpServer:output_type -> countersign.registry.v1.TestMcpServerResponse
-	18, // 76: countersign.registry.v1.McpServerService.GetMcpCapabilities:output_type -> countersign.registry.v1.GetMcpCapabilitiesResponse
-	20, // 77: countersign.registry.v1.McpServerService.GetCapabilityReport:output_type -> countersign.registry.v1.GetCapabilityReportResponse
-	65, // 78: countersign.registry.v1.McpServerService.GetReview:output_type -> countersign.registry.v1.GetReviewResponse
-	66, // 79: countersign.registry.v1.McpServerService.GetDiff:output_type -> countersign.registry.v1.GetDiffResponse
-	67, // 80: countersign.registry.v1.McpServerService.ListSnapshots:output_type -> countersign.registry.v1.ListSnapshotsResponse
-	45, // 81: countersign.registry.v1.McpServerService.ListDecisions:output_type -> countersign.registry.v1.ListDecisionsResponse
-	30, // 82: countersign.registry.v1.McpServerService.ActivateMcpServer:output_type -> countersign.registry.v1.ActivateMcpServerResponse
-	36, // 83: countersign.registry.v1.McpServerService.ApproveLaunch:output_type -> countersign.registry.v1.ApproveLaunchResponse
-	32, // 84: countersign.registry.v1.McpServerService.RejectMcpServer:output_type -> countersign.registry.v1.RejectMcpServerResponse
-	34, // 85: countersign.registry.v1.McpServerService.RequestReview:output_type -> countersign.registry.v1.RequestReviewResponse
-	38, // 86: countersign.registry.v1.McpServerService.QuarantineMcpServer:output_type -> countersign.registry.v1.QuarantineMcpServerResponse
-	40, // 87: countersign.registry.v1.McpServerService.RetireMcpServer:output_type -> countersign.registry.v1.RetireMcpServerResponse
-	42, // 88: countersign.registry.v1.McpServerService.ListMcpServerRuns:output_type -> countersign.registry.v1.ListMcpServerRunsResponse
-	70, // [70:89] is the sub-list for method output_type
-	51, // [51:70] is the sub-list for method input_type
+	64, // 61: countersign.registry.v1.McpServerService.GetMcpServerHealth:input_type -> countersign.registry.v1.GetMcpServerHealthRequest
+	65, // 62: countersign.registry.v1.McpServerService.ListProbes:input_type -> countersign.registry.v1.ListProbesRequest
+	66, // 63: countersign.registry.v1.McpServerService.ListSnapshots:input_type -> countersign.registry.v1.ListSnapshotsRequest
+	43, // 64: countersign.registry.v1.McpServerService.ListDecisions:input_type -> countersign.registry.v1.ListDecisionsRequest
+	29, // 65: countersign.registry.v1.McpServerService.ActivateMcpServer:input_type -> countersign.registry.v1.ActivateMcpServerRequest
+	35, // 66: countersign.registry.v1.McpServerService.ApproveLaunch:input_type -> countersign.registry.v1.ApproveLaunchRequest
+	31, // 67: countersign.registry.v1.McpServerService.RejectMcpServer:input_type -> countersign.registry.v1.RejectMcpServerRequest
+	33, // 68: countersign.registry.v1.McpServerService.RequestReview:input_type -> countersign.registry.v1.RequestReviewRequest
+	37, // 69: countersign.registry.v1.McpServerService.QuarantineMcpServer:input_type -> countersign.registry.v1.QuarantineMcpServerRequest
+	39, // 70: countersign.registry.v1.McpServerService.RetireMcpServer:input_type -> countersign.registry.v1.RetireMcpServerRequest
+	41, // 71: countersign.registry.v1.McpServerService.ListMcpServerRuns:input_type -> countersign.registry.v1.ListMcpServerRunsRequest
+	4,  // 72: countersign.registry.v1.McpServerService.RegisterMcpServer:output_type -> countersign.registry.v1.RegisterMcpServerResponse
+	6,  // 73: countersign.registry.v1.McpServerService.GetMcpServer:output_type -> countersign.registry.v1.GetMcpServerResponse
+	8,  // 74: countersign.registry.v1.McpServerService.ListMcpServers:output_type -> countersign.registry.v1.ListMcpServersResponse
+	11, // 75: countersign.registry.v1.McpServerService.UpdateMcpServer:output_type -> countersign.registry.v1.UpdateMcpServerResponse
+	13, // 76: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:output_type -> countersign.registry.v1.DiscoverMcpCapabilitiesResponse
+	15, // 77: countersign.registry.v1.McpServerService.TestMcpServer:output_type -> countersign.registry.v1.TestMcpServerResponse
+	18, // 78: countersign.registry.v1.McpServerService.GetMcpCapabilities:output_type -> countersign.registry.v1.GetMcpCapabilitiesResponse
+	20, // 79: countersign.registry.v1.McpServerService.GetCapabilityReport:output_type -> countersign.registry.v1.GetCapabilityReportResponse
+	67, // 80: countersign.registry.v1.McpServerService.GetReview:output_type -> countersign.registry.v1.GetReviewResponse
+	68, // 81: countersign.registry.v1.McpServerService.GetDiff:output_type -> countersign.registry.v1.GetDiffResponse
+	69, // 82: countersign.registry.v1.McpServerService.GetMcpServerHealth:output_type -> countersign.registry.v1.GetMcpServerHealthResponse
+	70, // 83: countersign.registry.v1.McpServerService.ListProbes:output_type -> countersign.registry.v1.ListProbesResponse
+	71, // 84: countersign.registry.v1.McpServerService.ListSnapshots:output_type -> countersign.registry.v1.ListSnapshotsResponse
+	45, // 85: countersign.registry.v1.McpServerService.ListDecisions:output_type -> countersign.registry.v1.ListDecisionsResponse
+	30, // 86: countersign.registry.v1.McpServerService.ActivateMcpServer:output_type -> countersign.registry.v1.ActivateMcpServerResponse
+	36, // 87: countersign.registry.v1.McpServerService.ApproveLaunch:output_type -> countersign.registry.v1.ApproveLaunchResponse
+	32, // 88: countersign.registry.v1.McpServerService.RejectMcpServer:output_type -> countersign.registry.v1.RejectMcpServerResponse
+	34, // 89: countersign.registry.v1.McpServerService.RequestReview:output_type -> countersign.registry.v1.RequestReviewResponse
+	38, // 90: countersign.registry.v1.McpServerService.QuarantineMcpServer:output_type -> countersign.registry.v1.QuarantineMcpServerResponse
+	40, // 91: countersign.registry.v1.McpServerService.RetireMcpServer:output_type -> countersign.registry.v1.RetireMcpServerResponse
+	42, // 92: countersign.registry.v1.McpServerService.ListMcpServerRuns:output_type -> countersign.registry.v1.ListMcpServerRunsResponse
+	72, // [72:93] is the sub-list for method output_type
+	51, // [51:72] is the sub-list for method input_type
 	51, // [51:51] is the sub-list for extension type_name
 	51, // [51:51] is the sub-list for extension extendee
 	0,  // [0:51] is the sub-list for field type_name
@@ -4026,6 +4037,7 @@ func file_countersign_registry_v1_mcp_server_service_proto_init() {
 	if File_countersign_registry_v1_mcp_server_service_proto != nil {
 		return
 	}
+	file_countersign_registry_v1_health_proto_init()
 	file_countersign_registry_v1_review_proto_init()
 	file_countersign_registry_v1_types_proto_init()
 	type x struct{}

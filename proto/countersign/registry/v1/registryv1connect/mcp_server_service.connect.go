@@ -63,6 +63,12 @@ const (
 	// McpServerServiceGetDiffProcedure is the fully-qualified name of the McpServerService's GetDiff
 	// RPC.
 	McpServerServiceGetDiffProcedure = "/countersign.registry.v1.McpServerService/GetDiff"
+	// McpServerServiceGetMcpServerHealthProcedure is the fully-qualified name of the McpServerService's
+	// GetMcpServerHealth RPC.
+	McpServerServiceGetMcpServerHealthProcedure = "/countersign.registry.v1.McpServerService/GetMcpServerHealth"
+	// McpServerServiceListProbesProcedure is the fully-qualified name of the McpServerService's
+	// ListProbes RPC.
+	McpServerServiceListProbesProcedure = "/countersign.registry.v1.McpServerService/ListProbes"
 	// McpServerServiceListSnapshotsProcedure is the fully-qualified name of the McpServerService's
 	// ListSnapshots RPC.
 	McpServerServiceListSnapshotsProcedure = "/countersign.registry.v1.McpServerService/ListSnapshots"
@@ -121,6 +127,10 @@ type McpServerServiceClient interface {
 	// How two snapshots differ. Two digests are the address of a diff, which never
 	// says anything else.
 	GetDiff(context.Context, *v1.GetDiffRequest) (*v1.GetDiffResponse, error)
+	// Says how a server is, and how it was for a while.
+	GetMcpServerHealth(context.Context, *v1.GetMcpServerHealthRequest) (*v1.GetMcpServerHealthResponse, error)
+	// Lists the probes of a server that are kept, the newest first.
+	ListProbes(context.Context, *v1.ListProbesRequest) (*v1.ListProbesResponse, error)
 	// Lists what a server was at, the newest first.
 	ListSnapshots(context.Context, *v1.ListSnapshotsRequest) (*v1.ListSnapshotsResponse, error)
 	// Lists everything that was ever decided about a server, refused decisions
@@ -223,6 +233,20 @@ func NewMcpServerServiceClient(httpClient connect.HTTPClient, baseURL string, op
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		getMcpServerHealth: connect.NewClient[v1.GetMcpServerHealthRequest, v1.GetMcpServerHealthResponse](
+			httpClient,
+			baseURL+McpServerServiceGetMcpServerHealthProcedure,
+			connect.WithSchema(mcpServerServiceMethods.ByName("GetMcpServerHealth")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listProbes: connect.NewClient[v1.ListProbesRequest, v1.ListProbesResponse](
+			httpClient,
+			baseURL+McpServerServiceListProbesProcedure,
+			connect.WithSchema(mcpServerServiceMethods.ByName("ListProbes")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		listSnapshots: connect.NewClient[v1.ListSnapshotsRequest, v1.ListSnapshotsResponse](
 			httpClient,
 			baseURL+McpServerServiceListSnapshotsProcedure,
@@ -295,6 +319,8 @@ type mcpServerServiceClient struct {
 	getCapabilityReport     *connect.Client[v1.GetCapabilityReportRequest, v1.GetCapabilityReportResponse]
 	getReview               *connect.Client[v1.GetReviewRequest, v1.GetReviewResponse]
 	getDiff                 *connect.Client[v1.GetDiffRequest, v1.GetDiffResponse]
+	getMcpServerHealth      *connect.Client[v1.GetMcpServerHealthRequest, v1.GetMcpServerHealthResponse]
+	listProbes              *connect.Client[v1.ListProbesRequest, v1.ListProbesResponse]
 	listSnapshots           *connect.Client[v1.ListSnapshotsRequest, v1.ListSnapshotsResponse]
 	listDecisions           *connect.Client[v1.ListDecisionsRequest, v1.ListDecisionsResponse]
 	activateMcpServer       *connect.Client[v1.ActivateMcpServerRequest, v1.ActivateMcpServerResponse]
@@ -390,6 +416,24 @@ func (c *mcpServerServiceClient) GetReview(ctx context.Context, req *v1.GetRevie
 // GetDiff calls countersign.registry.v1.McpServerService.GetDiff.
 func (c *mcpServerServiceClient) GetDiff(ctx context.Context, req *v1.GetDiffRequest) (*v1.GetDiffResponse, error) {
 	response, err := c.getDiff.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetMcpServerHealth calls countersign.registry.v1.McpServerService.GetMcpServerHealth.
+func (c *mcpServerServiceClient) GetMcpServerHealth(ctx context.Context, req *v1.GetMcpServerHealthRequest) (*v1.GetMcpServerHealthResponse, error) {
+	response, err := c.getMcpServerHealth.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListProbes calls countersign.registry.v1.McpServerService.ListProbes.
+func (c *mcpServerServiceClient) ListProbes(ctx context.Context, req *v1.ListProbesRequest) (*v1.ListProbesResponse, error) {
+	response, err := c.listProbes.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -507,6 +551,10 @@ type McpServerServiceHandler interface {
 	// How two snapshots differ. Two digests are the address of a diff, which never
 	// says anything else.
 	GetDiff(context.Context, *v1.GetDiffRequest) (*v1.GetDiffResponse, error)
+	// Says how a server is, and how it was for a while.
+	GetMcpServerHealth(context.Context, *v1.GetMcpServerHealthRequest) (*v1.GetMcpServerHealthResponse, error)
+	// Lists the probes of a server that are kept, the newest first.
+	ListProbes(context.Context, *v1.ListProbesRequest) (*v1.ListProbesResponse, error)
 	// Lists what a server was at, the newest first.
 	ListSnapshots(context.Context, *v1.ListSnapshotsRequest) (*v1.ListSnapshotsResponse, error)
 	// Lists everything that was ever decided about a server, refused decisions
@@ -605,6 +653,20 @@ func NewMcpServerServiceHandler(svc McpServerServiceHandler, opts ...connect.Han
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	mcpServerServiceGetMcpServerHealthHandler := connect.NewUnaryHandlerSimple(
+		McpServerServiceGetMcpServerHealthProcedure,
+		svc.GetMcpServerHealth,
+		connect.WithSchema(mcpServerServiceMethods.ByName("GetMcpServerHealth")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	mcpServerServiceListProbesHandler := connect.NewUnaryHandlerSimple(
+		McpServerServiceListProbesProcedure,
+		svc.ListProbes,
+		connect.WithSchema(mcpServerServiceMethods.ByName("ListProbes")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	mcpServerServiceListSnapshotsHandler := connect.NewUnaryHandlerSimple(
 		McpServerServiceListSnapshotsProcedure,
 		svc.ListSnapshots,
@@ -684,6 +746,10 @@ func NewMcpServerServiceHandler(svc McpServerServiceHandler, opts ...connect.Han
 			mcpServerServiceGetReviewHandler.ServeHTTP(w, r)
 		case McpServerServiceGetDiffProcedure:
 			mcpServerServiceGetDiffHandler.ServeHTTP(w, r)
+		case McpServerServiceGetMcpServerHealthProcedure:
+			mcpServerServiceGetMcpServerHealthHandler.ServeHTTP(w, r)
+		case McpServerServiceListProbesProcedure:
+			mcpServerServiceListProbesHandler.ServeHTTP(w, r)
 		case McpServerServiceListSnapshotsProcedure:
 			mcpServerServiceListSnapshotsHandler.ServeHTTP(w, r)
 		case McpServerServiceListDecisionsProcedure:
@@ -749,6 +815,14 @@ func (UnimplementedMcpServerServiceHandler) GetReview(context.Context, *v1.GetRe
 
 func (UnimplementedMcpServerServiceHandler) GetDiff(context.Context, *v1.GetDiffRequest) (*v1.GetDiffResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.McpServerService.GetDiff is not implemented"))
+}
+
+func (UnimplementedMcpServerServiceHandler) GetMcpServerHealth(context.Context, *v1.GetMcpServerHealthRequest) (*v1.GetMcpServerHealthResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.McpServerService.GetMcpServerHealth is not implemented"))
+}
+
+func (UnimplementedMcpServerServiceHandler) ListProbes(context.Context, *v1.ListProbesRequest) (*v1.ListProbesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.McpServerService.ListProbes is not implemented"))
 }
 
 func (UnimplementedMcpServerServiceHandler) ListSnapshots(context.Context, *v1.ListSnapshotsRequest) (*v1.ListSnapshotsResponse, error) {
