@@ -41,6 +41,8 @@ func fill(v reflect.Value, n *int) {
 		v.SetString(fmt.Sprintf("text %d", *n))
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		v.SetInt(int64(*n))
+	case reflect.Float64:
+		v.SetFloat(float64(*n))
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Slice:

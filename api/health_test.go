@@ -60,7 +60,7 @@ func TestHealthIsSummedUpFromProbes(t *testing.T) {
 			for _, p := range r.GetProbes() {
 				seen = append(seen, p.GetOutcome())
 			}
-			if request.PageToken = r.GetNextPageToken(); request.PageToken == "" {
+			if request.PageToken = r.GetNextPageToken(); request.GetPageToken() == "" {
 				break
 			}
 		}
