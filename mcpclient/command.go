@@ -43,9 +43,11 @@ type Command struct {
 	// Limits are what it may use, with all that it starts.
 	Limits registry.CommandLimits
 	// Image is the directory that is the root of the sandbox, read-only; the
-	// machine's when empty. It has the directories /dev, /proc and /tmp.
+	// machine's when empty. It has the directories /dev, /proc and /tmp. Of a
+	// container it is the image's name with its digest.
 	Image string
-	// Network gives the sandbox the machine's network. Without a sandbox the
+	// Network gives the sandbox the machine's network, and a container that of Docker
+	// or Podman. Without a sandbox the
 	// process has it anyway.
 	Network bool
 	// Start bounds the time from the start of the process to the end of the
@@ -82,6 +84,10 @@ func (c *Command) check() *registry.Error {
 		return wrong("its directory is no absolute path")
 	}
 	switch {
+	case c.contained():
+		if !registry.PinnedImage(c.Image) {
+			return wrong("its image is not named by a digest")
+		}
 	case c.Sandbox != "" && c.Sandbox != registry.SandboxBubblewrap && c.Sandbox != registry.SandboxNone:
 		return wrong("there is no sandbox %q", outbound.Excerpt(string(c.Sandbox), excerptBytes))
 	case c.Image != "" && !filepath.IsAbs(c.Image):
@@ -120,11 +126,26 @@ func (c *Command) where() string {
 	switch {
 	case c.Sandbox == registry.SandboxNone:
 		return "without a sandbox"
+	case c.contained() && c.Network:
+		return "in a container with network"
+	case c.contained():
+		return "in a container without network"
 	case c.Network:
 		return "in a sandbox with network"
 	}
 	return "in a sandbox without network"
 }
+
+// bounds says who keeps its limits.
+func (c *Command) bounds(k *Keeper) string {
+	if c.contained() {
+		return "limits held by " + string(c.Sandbox)
+	}
+	return k.how()
+}
+
+// contained says whether the process is in a container.
+func (c *Command) contained() bool { return slices.Contains(registry.Containers, c.Sandbox) }
 
 // slot waits until a process may be started; what it returns gives the slot back.
 func (c *Client) slot(ctx context.Context) (release func(), err error) {
@@ -149,7 +170,7 @@ func (v *visit) tryProcess(ctx, parent context.Context, a attempt) (*session, *f
 		done(0, 0, fault)
 		return nil, &failure{fault: fault, final: !late, late: late}
 	}
-	v.diary.add(Step{Name: "start", OK: true, Detail: v.command.where() + "; " + v.keeper.how(), Duration: time.Since(began)})
+	v.diary.add(Step{Name: "start", OK: true, Detail: v.command.where() + "; " + v.command.bounds(v.keeper), Duration: time.Since(began)})
 	life, end := context.WithCancel(context.WithoutCancel(parent))
 	p.hear(v.pulse)
 	d := v.duplex(life, a.era, p.send)
@@ -157,7 +178,7 @@ func (v *visit) tryProcess(ctx, parent context.Context, a attempt) (*session, *f
 	leave := func(patient bool) {
 		p.stop(patient)
 		end()
-		p.close()
+		p.close(parent)
 		<-d.ended
 	}
 	method := methodInitialize

@@ -12,6 +12,9 @@ type KeeperOptions struct {
 	// cgroup (version 2) that was delegated to the worker, [CgroupNone], or empty for
 	// the worker's own where that is delegated.
 	Cgroup string
+	// Environ is the worker's environment, of which Docker and Podman get what says
+	// how they are reached.
+	Environ []string
 	// Log is told what predecessors left; nil: nobody is.
 	Log *slog.Logger
 }

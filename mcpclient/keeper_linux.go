@@ -12,12 +12,15 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"countersign/registry"
 )
 
 // Keeper is what a worker keeps its processes by. It notes in a file that it
@@ -34,6 +37,8 @@ type Keeper struct {
 	cpu   bool   // it holds the processor's time, too
 	why   string // there is no cgroup
 	count atomic.Int64
+
+	engineEnv []string // environment of Docker and Podman
 
 	mu    sync.Mutex
 	noted map[string]bool // lines of the note
@@ -53,8 +58,9 @@ func OpenKeeper(ctx context.Context, o KeeperOptions) (*Keeper, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	reap(ctx, dir, o.Log)
-	k := &Keeper{noted: map[string]bool{}}
+	env := engineEnv(o.Environ)
+	reap(ctx, dir, env, o.Log)
+	k := &Keeper{noted: map[string]bool{}, engineEnv: env}
 	if k.note, k.id, err = newNote(dir); err != nil {
 		return nil, fmt.Errorf("worker.state_dir: %w", err)
 	}
@@ -189,7 +195,7 @@ type note struct {
 
 // reap removes what dead workers left. What cannot be removed now stays noted for
 // the next worker.
-func reap(ctx context.Context, dir string, log *slog.Logger) {
+func reap(ctx context.Context, dir string, env []string, log *slog.Logger) {
 	files, _ := filepath.Glob(filepath.Join(dir, "*"+noteSuffix))
 	for _, path := range files {
 		f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW, 0)
@@ -203,7 +209,7 @@ func reap(ctx context.Context, dir string, log *slog.Logger) {
 					n.lines = append(n.lines, [2]string{kind, what})
 				}
 			}
-			left, err := n.reap()
+			left, err := n.reap(ctx, env)
 			attrs := []slog.Attr{slog.String("worker", n.id), slog.Any("removed", left)}
 			switch {
 			case err != nil:
@@ -220,11 +226,16 @@ func reap(ctx context.Context, dir string, log *slog.Logger) {
 }
 
 // reap removes what one dead worker left, and says what that was.
-func (n note) reap() (removed []string, err error) {
+func (n note) reap(ctx context.Context, env []string) (removed []string, err error) {
 	supervisors, err := endSupervisors(n.id)
 	removed = append(removed, supervisors...)
 	for _, line := range n.lines {
 		kind, what := line[0], line[1]
+		if slices.Contains(registry.Containers, registry.Sandbox(kind)) {
+			containers, failed := reapContainers(ctx, env, registry.Sandbox(kind), n.id)
+			removed, err = append(removed, containers...), errors.Join(err, failed)
+			continue
+		}
 		if kind == noteCgroup && filepath.IsAbs(what) && filepath.Base(what) == groupName(n.id) {
 			if _, gone := os.Stat(what); errors.Is(gone, fs.ErrNotExist) {
 				continue

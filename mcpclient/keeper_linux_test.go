@@ -106,13 +106,13 @@ func TestAProcessRunsInItsCgroup(t *testing.T) {
 		if fault != nil {
 			t.Fatal(fault, fault.Facts)
 		}
-		files := contents(t, p.group)
-		if p.group == "" || files["cgroup.procs"] != "0" || files["memory.max"] != "1073741824" || files["cgroup.kill"] != "" {
-			t.Errorf("%s: %q %v", sandbox, p.group, files)
+		files := contents(t, p.kept.group)
+		if p.kept.group == "" || files["cgroup.procs"] != "0" || files["memory.max"] != "1073741824" || files["cgroup.kill"] != "" {
+			t.Errorf("%s: %q %v", sandbox, p.kept.group, files)
 		}
 		p.stop(false)
-		p.close()
-		if got := contents(t, p.group)["cgroup.kill"]; got != "1" {
+		p.close(t.Context())
+		if got := contents(t, p.kept.group)["cgroup.kill"]; got != "1" {
 			t.Errorf("%s: it was not killed: %q", sandbox, got)
 		}
 	}

@@ -36,7 +36,7 @@ type process struct {
 	command    *Command
 	limits     registry.Limits
 	supervised *supervisor.Process
-	group      string // directory of its cgroup; empty: there is none
+	kept       kept
 
 	stdin   *os.File
 	stdout  *os.File
@@ -65,14 +65,14 @@ func start(ctx context.Context, keeper *Keeper, command *Command, limits registr
 		return nil, registry.Errorf(registry.ReasonInternal, "no pipes for the server's process: %w", err)
 	}
 	defer closeAll(theirs)
-	supervised, group, fault := supervise(keeper, command, theirs)
+	supervised, kept, fault := supervise(keeper, command, theirs)
 	if fault != nil {
 		closeAll(ours)
 		return nil, fault
 	}
 	closeAll(theirs) // else their end is never seen; closing twice does no harm
 	p := &process{
-		command: command, limits: limits, supervised: supervised, group: group,
+		command: command, limits: limits, supervised: supervised, kept: kept,
 		dead: make(chan struct{}), ended: make(chan struct{}), tailDone: make(chan struct{}),
 		stdin: ours[0], stdout: ours[1], stderr: ours[2], lines: bufio.NewReaderSize(ours[1], 64<<10),
 		tail: tail{mask: command.Mask},
@@ -84,27 +84,47 @@ func start(ctx context.Context, keeper *Keeper, command *Command, limits registr
 		return p, nil
 	}
 	p.stop(false)
-	p.close()
+	p.close(ctx)
 	if ctx.Err() != nil {
 		return nil, registry.Errorf(registry.ReasonTimeout, "the server's process was not started in time").With("phase", "start")
 	}
 	return nil, notStarted(command, err)
 }
 
-// supervise hands the command to a supervisor, in a cgroup where there are some.
-func supervise(keeper *Keeper, command *Command, theirs []*os.File) (*supervisor.Process, string, *registry.Error) {
+// kept is what a process has besides itself, which is removed after it.
+type kept struct {
+	by        *Keeper
+	group     string // directory of its cgroup; empty: there is none
+	container string // name of its container; empty: it is in none
+}
+
+// supervise hands the command to a supervisor, in a cgroup where there are some,
+// or what starts its container.
+func supervise(keeper *Keeper, command *Command, theirs []*os.File) (*supervisor.Process, kept, *registry.Error) {
+	with := kept{by: keeper}
 	limits := command.Limits.Defaults()
 	c := supervisor.Command{
 		Argv: command.Argv, Files: [3]*os.File(theirs), Rlimits: rlimits(limits),
 		Most: supervisor.Usage{Memory: limits.Memory, Tasks: int64(limits.Tasks)},
 	}
 	var texts [][]byte
-	if command.Sandbox == registry.SandboxNone {
+	var fault *registry.Error
+	switch {
+	case command.Sandbox == registry.SandboxNone:
 		c.Dir, texts = command.dir(), [][]byte{ended(command.Env)}
-	} else {
-		var fault *registry.Error
+	case command.contained():
+		if with.container, fault = keeper.forContainer(command.Sandbox); fault != nil {
+			return nil, kept{}, fault
+		}
+		var env []byte
+		if c.Argv, env, fault = container(keeper, with.container, command); fault != nil {
+			return nil, kept{}, fault
+		}
+		texts = [][]byte{ended(keeper.engineEnv), env}
+		c.Rlimits, c.Most = nil, supervisor.Usage{} // the container has them
+	default:
 		if c.Argv, texts, fault = bubblewrap(command); fault != nil {
-			return nil, "", fault
+			return nil, kept{}, fault
 		}
 		c.Most.Tasks += sandboxTasks
 	}
@@ -112,26 +132,30 @@ func supervise(keeper *Keeper, command *Command, theirs []*os.File) (*supervisor
 	for _, text := range texts {
 		file, err := inMemory(text)
 		if err != nil {
-			return nil, "", registry.Errorf(registry.ReasonInternal, "no memory for what the server's process is started with: %w", err)
+			return nil, kept{}, registry.Errorf(registry.ReasonInternal, "no memory for what the server's process is started with: %w", err)
 		}
 		c.More = append(c.More, file)
 	}
-	if command.Sandbox == registry.SandboxNone {
-		defer closeAll(c.More)
-		c.Env, c.More = c.More[0], nil
+	if command.Sandbox == registry.SandboxNone || command.contained() {
+		c.Env, c.More = c.More[0], c.More[1:]
+		defer func() { _ = c.Env.Close() }()
 	}
 	var err error
 	c.Owner = keeper.owner()
-	if c.Group, err = keeper.forProcess(limits); err != nil {
-		return nil, "", registry.Errorf(registry.ReasonSandboxUnavailable, "the server's process gets no cgroup: %w", err).
+	if !command.contained() {
+		with.group, err = keeper.forProcess(limits)
+	}
+	if err != nil {
+		return nil, kept{}, registry.Errorf(registry.ReasonSandboxUnavailable, "the server's process gets no cgroup: %w", err).
 			WithNext("look whether the worker's cgroup is still delegated to it, then restart the worker")
 	}
+	c.Group = with.group
 	supervised, err := supervisor.Start(c)
 	if err != nil {
 		leaveGroup(c.Group)
-		return nil, "", notStarted(command, err)
+		return nil, kept{}, notStarted(command, err)
 	}
-	return supervised, c.Group, nil
+	return supervised, with, nil
 }
 
 // leaveGroup removes a cgroup that the supervisor did not.
@@ -170,12 +194,12 @@ func (p *process) watch() {
 	if known {
 		close(p.dead)
 		p.supervised.Wait()
-		leaveGroup(p.group)
+		leaveGroup(p.kept.group)
 		return
 	}
 	p.state = p.supervised.Wait()
 	close(p.dead)
-	leaveGroup(p.group)
+	leaveGroup(p.kept.group)
 }
 
 func notStarted(command *Command, err error) *registry.Error {
@@ -313,7 +337,7 @@ func (p *process) stop(patient bool) {
 		return
 	}
 	// Signals short of SIGKILL do not reach into the sandbox.
-	if p.command.Sandbox == registry.SandboxNone {
+	if p.command.Sandbox == registry.SandboxNone || p.command.contained() {
 		p.supervised.Terminate()
 		if p.gone(term) {
 			return
@@ -345,11 +369,14 @@ func closes(c <-chan struct{}, wait time.Duration) bool {
 
 // close closes our ends of the pipes. What still holds the others, holds them
 // for nobody.
-func (p *process) close() {
+func (p *process) close(ctx context.Context) {
 	_ = p.stdout.Close()
 	_ = p.stderr.Close()
 	<-p.tailDone
 	p.supervised.Close()
+	if p.kept.container != "" {
+		p.kept.by.removeContainer(ctx, p.command.Sandbox, p.kept.container)
+	}
 }
 
 // lastWords is how long an ended output may be ahead of the end of the process.

@@ -26,5 +26,5 @@ func (*process) send(context.Context, []byte) *registry.Error  { return nil }
 func (*process) hear(*pulse)                                   {}
 func (*process) next() ([]byte, *registry.Error)               { return nil, nil }
 func (*process) stop(bool)                                     {}
-func (*process) close()                                        {}
+func (*process) close(context.Context)                         {}
 func (*process) explain(fault *registry.Error) *registry.Error { return fault }

@@ -131,6 +131,10 @@ func checkImage(image string) *registry.Error {
 // sandboxFailed says whether it was the sandbox that failed, rather than the
 // program in it.
 func (p *process) sandboxFailed(stderr string) (bool, string) {
+	if p.command.contained() {
+		// Docker and Podman end so when they, and not the program, failed.
+		return p.state.ExitStatus() == 125, strings.TrimSpace(stderr)
+	}
 	if p.command.Sandbox == registry.SandboxNone || p.state.ExitStatus() != 1 {
 		return false, ""
 	}

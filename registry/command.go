@@ -74,8 +74,22 @@ type Sandbox string
 // The sandboxes.
 const (
 	SandboxBubblewrap Sandbox = "bubblewrap" // namespaces of its own, the root read-only
+	SandboxDocker     Sandbox = "docker"     // a container of an image, by Docker
+	SandboxPodman     Sandbox = "podman"     // likewise by Podman
 	SandboxNone       Sandbox = "none"       // none: it sees what this program sees
 )
+
+// Containers are the sandboxes that run an image. They keep its root, its name in
+// a registry with its digest, and their own limits.
+var Containers = []Sandbox{SandboxDocker, SandboxPodman}
+
+// pinned is the name of an image with its digest. A tag may stand before it, and
+// says nothing then.
+var pinned = regexp.MustCompile(`^[a-z0-9][A-Za-z0-9._/:-]{0,254}@sha256:[0-9a-f]{64}$`)
+
+// PinnedImage says whether an image is named by its digest, so that it is the same
+// for ever.
+func PinnedImage(image string) bool { return pinned.MatchString(image) }
 
 // maxCommand bounds a command in bytes: arguments and references together.
 const maxCommand = 64 << 10
@@ -97,11 +111,15 @@ func (c Command) Check() error {
 	if c.Dir != "" && !filepath.IsAbs(c.Dir) {
 		return wrong("workdir", "must be an absolute path")
 	}
-	if c.Image != "" && !filepath.IsAbs(c.Image) {
-		return wrong("image", "must be the absolute path of a directory")
+	if !slices.Contains(append([]Sandbox{SandboxBubblewrap, SandboxNone}, Containers...), c.Sandbox) {
+		return wrong("sandbox", "must be bubblewrap, docker, podman or none")
 	}
-	if c.Sandbox != SandboxBubblewrap && c.Sandbox != SandboxNone {
-		return wrong("sandbox", "must be bubblewrap or none")
+	if contained := slices.Contains(Containers, c.Sandbox); contained {
+		if err := c.checkContainer(); err != nil {
+			return err
+		}
+	} else if c.Image != "" && !filepath.IsAbs(c.Image) {
+		return wrong("image", "must be the absolute path of a directory")
 	}
 	if c.Sandbox == SandboxNone && c.Image != "" {
 		return wrong("image", "needs a sandbox")
@@ -143,6 +161,23 @@ func (c Command) Check() error {
 	}
 	if size > maxCommand {
 		return wrong("argv", "is larger than %d bytes with all else", maxCommand)
+	}
+	return nil
+}
+
+// checkContainer says what is wrong with a command that runs in a container.
+func (c Command) checkContainer() error {
+	if !PinnedImage(c.Image) {
+		return c.refuse(ReasonCommandNotPinned, "image", "does not name an image by its digest").WithNext(
+			"pull it where the workers run, and write it with its digest, as %s inspect shows it: image: NAME@sha256:DIGEST; a tag can be another image tomorrow", c.Sandbox)
+	}
+	for _, path := range c.Mounts {
+		if strings.ContainsAny(path, `,"`) {
+			return c.refuse(ReasonInvalidArgument, "mounts", "has %s; a container takes no path with a comma or a quotation mark", path)
+		}
+	}
+	if c.Limits.AddressSpace != 0 {
+		return c.refuse(ReasonInvalidArgument, "limits.address_space_mib", "is not held by containers")
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func (c Command) CheckProgram(leads ...string) error {
 			"install the package from a lock file that has its integrity (npm ci, uv sync --locked), and write the program by its absolute path: [/usr/bin/node, /opt/NAME/node_modules/PACKAGE/dist/index.js]")
 	case programContainer:
 		return c.refuse(ReasonCommandNotPinned, "argv", "runs %s itself", name).WithNext(
-			"unpack the image, by its digest, into a directory that only the operator can change, and write image: DIRECTORY and in argv the program in it")
+			"write sandbox: docker or podman, image: NAME@sha256:DIGEST, and in argv the program in it; or unpack the image, by its digest, into a directory that only the operator can change, and write image: DIRECTORY")
 	case programWraps:
 		return c.refuse(ReasonCommandInline, "argv", "runs %s, which runs another program", name).WithNext(
 			"write the program that is to run by its absolute path; variables go to env, the directory to workdir")

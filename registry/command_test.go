@@ -238,7 +238,7 @@ func TestCommandsOfTheAllowListAreChecked(t *testing.T) {
 		"argv":         func(k *registry.Command) { k.Argv = []string{"node"} },
 		"workdir":      func(k *registry.Command) { k.Dir = "srv" },
 		"image":        func(k *registry.Command) { k.Image = "node:20" },
-		"sandbox":      func(k *registry.Command) { k.Sandbox = "docker" },
+		"sandbox":      func(k *registry.Command) { k.Sandbox = "chroot" },
 		"env":          func(k *registry.Command) { k.Env = map[string]string{"A B": "env:X"} },
 		"limits.start": func(k *registry.Command) { k.Start = 2 * time.Minute },
 	} {
@@ -391,7 +391,7 @@ func TestLimitsOfACommandAreChecked(t *testing.T) {
 	t.Parallel()
 	for key, limits := range map[string]registry.CommandLimits{
 		"limits.memory_mib": {Memory: 1}, "limits.tmp_mib": {Tmp: -1}, "limits.tasks": {Tasks: 1}, "limits.open_files": {OpenFiles: 3},
-		"limits.address_space_mib": {AddressSpace: 1}, "limits.cpu_time": {CPUTime: time.Millisecond},
+		"limits.address_space_mib": {AddressSpace: 1}, "limits.cpu_time": {CPUTime: time.Millisecond}, "limits.cpus": {CPUs: 0.01},
 	} {
 		err := files(func(k *registry.Command) { k.Limits = limits }).Check()
 		if e, ok := registry.AsError(err); !ok || e.Fact("key") != key {
@@ -400,5 +400,45 @@ func TestLimitsOfACommandAreChecked(t *testing.T) {
 	}
 	if got := (registry.CommandLimits{Memory: 5}).Defaults(); got.Memory != 5 || got.Tasks != 256 || got.AddressSpace != 0 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestAnImageIsNamedByItsDigest, or its container is not taken (threat B25); and
+// what a container cannot hold is refused.
+func TestAnImageIsNamedByItsDigest(t *testing.T) {
+	t.Parallel()
+	digest := "@sha256:" + strings.Repeat("0f", 32)
+	for _, sandbox := range registry.Containers {
+		for image, good := range map[string]bool{
+			"ghcr.io/x/server" + digest: true, "localhost:5000/server:1.2" + digest: true, "server" + digest: true,
+			"": false, "server": false, "server:1.2": false, "server:latest": false, digest: false, digest[1:]: false,
+			"server" + digest[:70]: false, "server" + digest + "0": false, "server@sha256:" + strings.Repeat("0F", 32): false,
+			"-v" + digest: false, "--privileged" + digest: false, "a b" + digest: false, "a\n" + digest: false, "/images/x": false,
+		} {
+			k := files(func(k *registry.Command) { k.Sandbox, k.Image = sandbox, image })
+			err := k.Check()
+			e, _ := registry.AsError(err)
+			if good && err != nil || !good && (e == nil || e.Reason != registry.ReasonCommandNotPinned || e.Fact("key") != "image" || !strings.Contains(e.Next, "sha256")) {
+				t.Errorf("%s %q: %v", sandbox, image, err)
+			}
+		}
+		for key, edit := range map[string]func(*registry.Command){
+			"mounts":                   func(k *registry.Command) { k.Mounts = []string{"/srv/a,readonly=false"} },
+			"limits.address_space_mib": func(k *registry.Command) { k.Limits.AddressSpace = 1 << 30 },
+			"argv":                     func(k *registry.Command) { k.Argv = []string{"/bin/sh", "-c", "id"} },
+		} {
+			k := files(func(k *registry.Command) { k.Sandbox, k.Image = sandbox, "server"+digest })
+			edit(k)
+			err := k.Check()
+			if err == nil {
+				err = k.CheckProgram()
+			}
+			if e, _ := registry.AsError(err); e == nil || e.Fact("key") != key {
+				t.Errorf("%s %s: %v", sandbox, key, err)
+			}
+		}
+	}
+	if registry.PinnedImage("/images/x") {
+		t.Error("a directory is pinned")
 	}
 }

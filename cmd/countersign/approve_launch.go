@@ -98,7 +98,7 @@ func launchSheet(t *sheet, s server) {
 		t.field("  variable", name+" from "+source)
 	}
 	t.field("Sandbox", sandboxLine(k))
-	t.field("Bounds", boundsLine())
+	t.field("Bounds", boundsLine(k))
 	t.field("Launch", launchLine(s.GetLaunch()))
 	t.field("Target digest", s.GetTargetDigest())
 }
@@ -106,6 +106,12 @@ func launchSheet(t *sheet, s server) {
 func sandboxLine(k *registryv1.Command) string {
 	if k.GetSandbox() == string(registry.SandboxNone) {
 		return "NONE: it can read and do what the worker can"
+	}
+	if slices.Contains(registry.Containers, registry.Sandbox(k.GetSandbox())) {
+		if k.GetNetwork() {
+			return "container of " + k.GetSandbox() + ", with its network"
+		}
+		return "container of " + k.GetSandbox() + ", without network"
 	}
 	if k.GetNetwork() {
 		return k.GetSandbox() + ", with the machine's network"
@@ -115,7 +121,10 @@ func sandboxLine(k *registryv1.Command) string {
 
 // boundsLine says who bounds what all its processes use together. Which it was is
 // known when it was started.
-func boundsLine() string {
+func boundsLine(k *registryv1.Command) string {
+	if slices.Contains(registry.Containers, registry.Sandbox(k.GetSandbox())) {
+		return "held by " + k.GetSandbox()
+	}
 	return "held by the kernel where the worker has a cgroup; elsewhere memory and tasks are looked at every 50 ms, and processors are not bounded"
 }
 

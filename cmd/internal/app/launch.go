@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"log/slog"
+	"os"
 
 	"countersign/mcpclient"
 	"countersign/registry"
@@ -13,7 +14,7 @@ import (
 // dead workers left. It says what bounds all processes of a server together.
 func (a App) keeper(ctx context.Context) (*mcpclient.Keeper, error) {
 	keeper, err := mcpclient.OpenKeeper(ctx, mcpclient.KeeperOptions{
-		StateDir: a.Config.Worker.StateDir, Cgroup: a.Config.Worker.Cgroup, Log: a.Log,
+		StateDir: a.Config.Worker.StateDir, Cgroup: a.Config.Worker.Cgroup, Environ: os.Environ(), Log: a.Log,
 	})
 	if err != nil && len(a.Config.Commands) == 0 && a.Config.Worker.StateDir == "" && a.Config.Worker.Cgroup == "" {
 		// It starts no processes, and nobody said that it should have either.

@@ -104,6 +104,9 @@ func (l AllowList) Find(tenant, ref string) (registry.Command, error) {
 // the program is not there, as in a process that starts none, it is known by its
 // name alone.
 func leads(image, program string) []string {
+	if registry.PinnedImage(image) {
+		return nil // it cannot be looked into
+	}
 	root, err := os.OpenRoot(cmp.Or(image, "/"))
 	if err != nil {
 		return nil
