@@ -52,6 +52,7 @@ var testArrows = []string{"db/dbtest", "embedded", "mcptest"}
 // roomTests says what the tests of one room may import besides: a workflow is tested with its real activities on a real
 // database.
 var roomTests = map[string][]string{
+	"api":        {"outbound"}, // whose guard asks the issuers of callers
 	"workflows":  {"db", "mcpclient", "policy", "worker"},
 	"worker":     {"db", "mcpclient", "outbound", "policy"},
 	"oauth":      {"mcpclient"}, // whose credentials it makes
