@@ -11,7 +11,9 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
 )
 
 // Demo is a small MCP server with three deterministic tools. It speaks
@@ -20,24 +22,60 @@ import (
 //
 //	/mcp               the MCP endpoint (streamable HTTP)
 //	GET  /demo         what this is and whether it runs
-//	POST /demo/stop    from now on /mcp answers 503
-//	POST /demo/start   and now it works again
+//	POST /demo/stop    from now on MCP endpoints answer 503
+//	POST /demo/start   and now they work again
+//
+// One that is protected has besides:
+//
+//	/open/mcp          the same without a token
+//	GET  /.well-known/oauth-protected-resource/mcp   whose tokens it takes (RFC 9728)
 //
 // It is an [http.Handler], safe for concurrent use; the zero value is not ready,
-// see [NewDemo]. It has no authentication, so it belongs on a loopback address.
+// see [NewDemo] and [NewProtectedDemo]. Stopping it, or /open/mcp, needs no
+// authentication, so it belongs on a loopback address.
 type Demo struct {
 	mux     *http.ServeMux
 	stopped atomic.Bool
 }
 
-// NewDemo makes a running demo server.
+// NewDemo makes a running demo server, which lets everybody in.
 func NewDemo() *Demo {
-	d := &Demo{mux: http.NewServeMux()}
+	d := newDemo()
+	d.mux.Handle("/mcp", d.endpoint())
+	return d
+}
+
+// Protection says with whose tokens one comes into a protected demo server.
+type Protection struct {
+	Resource string // URL of its /mcp, for which tokens must be made
+	Issuer   string // URL of the authorization server
+	Scope    string // that tokens must have
+	Check    auth.TokenVerifier
+}
+
+// NewProtectedDemo makes a running demo server that wants a token.
+func NewProtectedDemo(p Protection) *Demo {
+	const metadata = "/.well-known/oauth-protected-resource/mcp"
+	d := newDemo()
+	endpoint := d.endpoint()
+	guard := auth.RequireBearerToken(p.Check, &auth.RequireBearerTokenOptions{
+		ResourceMetadataURL: strings.TrimSuffix(p.Resource, "/mcp") + metadata, Scopes: []string{p.Scope},
+	})
+	d.mux.Handle("/mcp", guard(endpoint))
+	d.mux.Handle("/open/mcp", endpoint)
+	d.mux.Handle(metadata, auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
+		Resource: p.Resource, AuthorizationServers: []string{p.Issuer}, ScopesSupported: []string{p.Scope}, ResourceName: "countersign-demo",
+	}))
+	return d
+}
+
+// endpoint is the MCP endpoint, as long as the server is not stopped.
+func (d *Demo) endpoint() http.Handler {
 	server := demoServer()
 	endpoint := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
 		// Only a stateless handler serves the revision of 2026-07-28.
 		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
-	d.mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if d.stopped.Load() {
 			w.Header().Set("Connection", "close")
 			http.Error(w, "the demo server is stopped; POST /demo/start starts it", http.StatusServiceUnavailable)
@@ -45,6 +83,10 @@ func NewDemo() *Demo {
 		}
 		endpoint.ServeHTTP(w, r)
 	})
+}
+
+func newDemo() *Demo {
+	d := &Demo{mux: http.NewServeMux()}
 	d.mux.HandleFunc("GET /demo", d.describe)
 	d.mux.HandleFunc("POST /demo/stop", func(w http.ResponseWriter, r *http.Request) {
 		d.stopped.Store(true)

@@ -6,10 +6,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"countersign/mcptest"
@@ -58,6 +60,69 @@ func TestTheDemoToolsAreDeterministicInBothEras(t *testing.T) {
 				t.Errorf("%s %s(%q) gives %q, error %v", version, tt.tool, tt.in, text, result.IsError)
 			}
 		}
+	}
+}
+
+// A protected one wants a token of its issuer with its scope, says where there are
+// such, and has an endpoint that wants none.
+func TestAProtectedDemoWantsAToken(t *testing.T) {
+	t.Parallel()
+	var demo http.Handler
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { demo.ServeHTTP(w, r) }))
+	t.Cleanup(s.Close)
+	demo = mcptest.NewProtectedDemo(mcptest.Protection{
+		Resource: s.URL + "/mcp", Issuer: "https://issuer.example", Scope: "tools",
+		Check: func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
+			switch token {
+			case "good":
+				return &auth.TokenInfo{Scopes: []string{"tools"}, Expiration: time.Now().Add(time.Minute)}, nil
+			case "narrow":
+				return &auth.TokenInfo{Expiration: time.Now().Add(time.Minute)}, nil
+			}
+			return nil, auth.ErrInvalidToken
+		},
+	})
+	ask := func(path, token string) *http.Response {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		return resp
+	}
+	const metadata = "/.well-known/oauth-protected-resource/mcp"
+	for token, status := range map[string]int{"": 401, "bad": 401, "narrow": 403, "good": 415} { // 415: it misses the content type
+		resp := ask("/mcp", token)
+		if pointed := strings.Contains(resp.Header.Get("WWW-Authenticate"), `resource_metadata="`+s.URL+metadata+`"`); resp.StatusCode != status || pointed != (status < 415) {
+			t.Errorf("%q comes to %s %v", token, resp.Status, resp.Header)
+		}
+	}
+	resp, err := http.Get(s.URL + metadata)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var said struct {
+		Resource string   `json:"resource"`
+		Issuers  []string `json:"authorization_servers"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&said); err != nil || said.Resource != s.URL+"/mcp" || len(said.Issuers) != 1 || said.Issuers[0] != "https://issuer.example" {
+		t.Errorf("%+v: %v", said, err)
+	}
+	if got := connect(t, s.URL+"/open/mcp", "2026-07-28").InitializeResult().ServerInfo.Name; got != "countersign-demo" {
+		t.Errorf("the open endpoint is %s", got)
+	}
+	ask("/demo/stop", "")
+	if status := ask("/open/mcp", "").StatusCode; status != http.StatusServiceUnavailable {
+		t.Errorf("stopped, the open endpoint answers %d", status)
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"countersign/registry"
@@ -22,9 +23,10 @@ func greet(w io.Writer, g greeting) {
   Temporal UI  %s
   Temporal     %s
   Demo server  %s  (stop it with: curl -X POST %s)
+               %s, without a token
   Data         %s
 
-`, g.Ready.Seconds(), g.API, g.UI, g.Temporal, g.Demo, demoStop(g.Demo), g.DataDir)
+`, g.Ready.Seconds(), g.API, g.UI, g.Temporal, g.Demo, beside(g.Demo, "/demo/stop"), beside(g.Demo, "/open/mcp"), g.DataDir)
 	fmt.Fprintf(w, `Tokens of every role of the tenants %q and %q: %s/tokens.json, new with each start.
 To be somebody for longer: countersign login --server %s
 
@@ -32,11 +34,12 @@ To be somebody for longer: countersign login --server %s
 	fmt.Fprintf(w, `Try, in another terminal:
 
   export COUNTERSIGN_SERVER=%s COUNTERSIGN_TOKEN=%s
-  go run ./cmd/countersign server register demo --url %s --auth none --exception-reason "demo on loopback" --wait verified
-  go run ./cmd/countersign server approve demo --all --class read --exception-expires 24h --yes
+  go run ./cmd/countersign server register demo --connection demo --auth oauth2 --wait verified
+  go run ./cmd/countersign server approve demo --all --class read --yes
   go run ./cmd/countersign tools resolve demo.hash_compute -o json
 
-`, g.API, g.Tokens[firstTenant][string(registry.RolePlatformAdmin)], g.Demo)
+`, g.API, g.Tokens[firstTenant][string(registry.RolePlatformAdmin)])
 }
 
-func demoStop(mcp string) string { return mcp[:len(mcp)-len("/mcp")] + "/demo/stop" }
+// beside is another path of the demo server.
+func beside(mcp, path string) string { return strings.TrimSuffix(mcp, "/mcp") + path }

@@ -23,8 +23,8 @@ import (
 	"countersign/cmd/internal/config"
 	"countersign/db"
 	"countersign/embedded"
-	"countersign/mcptest"
 	"countersign/worker"
+	"countersign/workflows"
 )
 
 func main() { os.Exit(start()) }
@@ -128,7 +128,15 @@ func run(ctx context.Context, o options, c *cobra.Command, out io.Writer) error 
 	if err := store.Check(ctx); err != nil {
 		return err
 	}
-	people, trusted, err := devIssuer(o.dataDir, listener.Addr())
+	mcp := demoURL(demoListener.Addr())
+	people, trusted, err := devIssuer(o.dataDir, listener.Addr(), mcp)
+	if err != nil {
+		return err
+	}
+	if conf.Secrets, err = letDemo(conf.Secrets, people); err != nil {
+		return err
+	}
+	seeded, err := seed(ctx, store, trusted.Issuer, mcp)
 	if err != nil {
 		return err
 	}
@@ -142,6 +150,10 @@ func run(ctx context.Context, o options, c *cobra.Command, out io.Writer) error 
 		return err
 	}
 	auditKeys, err := devAudit(ctx, conf, filepath.Join(o.dataDir, "audit.key"))
+	if err != nil {
+		return err
+	}
+	mint, err := devMint(ctx, conf, "http://"+listener.Addr().String(), filepath.Join(o.dataDir, "workload.key"))
 	if err != nil {
 		return err
 	}
@@ -171,7 +183,7 @@ func run(ctx context.Context, o options, c *cobra.Command, out io.Writer) error 
 	}
 	defer engine.Close()
 
-	demo := &http.Server{Handler: mcptest.NewDemo(), ReadHeaderTimeout: 10 * time.Second}
+	demo := &http.Server{Handler: demoServer(people, trusted.Issuer, mcp), ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		if err := demo.Serve(demoListener); !errors.Is(err, http.ErrServerClosed) {
 			log.LogAttrs(ctx, slog.LevelError, "the demo server ended", slog.Any("error", err))
@@ -180,14 +192,17 @@ func run(ctx context.Context, o options, c *cobra.Command, out io.Writer) error 
 	defer demo.Close()
 
 	ready := func() {
+		if err := seeded.finish(ctx, workflows.NewClient(engine, namespace, "")); err != nil {
+			log.LogAttrs(ctx, slog.LevelError, "the connection for the demo server is not up to date", slog.Any("error", err))
+		}
 		greet(out, greeting{
 			API: "http://" + listener.Addr().String(), UI: temporal.UIURL(), Temporal: temporal.Address(),
-			Demo: "http://" + demoListener.Addr().String() + "/mcp", DataDir: o.dataDir, Tokens: tokens,
+			Demo: mcp, DataDir: o.dataDir, Tokens: tokens,
 			Ready: time.Since(start),
 		})
 	}
 	return app.App{
-		Config: conf, Reload: load, DB: store, Temporal: engine, Namespace: namespace, Codec: codec, Auth: authenticator, Audit: auditKeys,
+		Config: conf, Reload: load, DB: store, Temporal: engine, Namespace: namespace, Codec: codec, Auth: authenticator, Audit: auditKeys, Mint: mint,
 		Listener: listener, InternalListener: internal, Worker: true, AcceptUnsigned: true, Fallback: pages, Ready: ready, Log: log,
 	}.Run(ctx)
 }

@@ -59,17 +59,20 @@ func devUser(tenant string, role registry.Role, suffix string) issuer.User {
 }
 
 // devServices are the programs: an executor for each tenant, which resolves and
-// does nothing else.
-func devServices() []issuer.Service {
+// does nothing else, and the client that has tokens for the demo server alone.
+func devServices(demo string) []issuer.Service {
 	executor := issuer.User{Subject: "dev-executor", Scopes: []string{string(registry.ScopeInternal)}}
 	first, second := executor, executor
 	first.Tenant, second.Tenant = firstTenant, secondTenant
-	return []issuer.Service{{ID: "executor", As: first}, {ID: "executor-" + secondTenant, As: second}}
+	visitor := issuer.User{Subject: demoClient, Scopes: []string{demoScope}}
+	return []issuer.Service{
+		{ID: "executor", As: first}, {ID: "executor-" + secondTenant, As: second}, {ID: demoClient, As: visitor, Resources: []string{demo}},
+	}
 }
 
 // devIssuer makes the issuer that the API has below issuerPath. It is asked by
 // way of loopback, and answers nobody else.
-func devIssuer(dataDir string, at net.Addr) (*issuer.Issuer, config.Issuer, error) {
+func devIssuer(dataDir string, at net.Addr, demo string) (*issuer.Issuer, config.Issuer, error) {
 	address, ok := at.(*net.TCPAddr)
 	if !ok || !address.IP.IsLoopback() && !address.IP.IsUnspecified() {
 		return nil, config.Issuer{}, errors.New("the development process listens on loopback, or everywhere; set --listen")
@@ -80,7 +83,7 @@ func devIssuer(dataDir string, at net.Addr) (*issuer.Issuer, config.Issuer, erro
 	}
 	url := "http://" + here.String() + issuerPath
 	i, err := issuer.New(issuer.Options{
-		URL: url, File: filepath.Join(dataDir, "issuer.json"), Audience: audience, Users: devUsers(), Services: devServices(),
+		URL: url, File: filepath.Join(dataDir, "issuer.json"), Audience: audience, Users: devUsers(), Services: devServices(demo),
 		Clients: []issuer.Client{{ID: loginClient, Redirects: []string{"http://127.0.0.1/callback"}}},
 	})
 	return i, config.Issuer{

@@ -43,8 +43,10 @@ func newDev(t *testing.T) *dev {
 	}
 }
 
-func (d *dev) url() string     { return "http://" + d.listen }
-func (d *dev) demoURL() string { return "http://" + d.demo + "/mcp" }
+func (d *dev) url() string { return "http://" + d.listen }
+
+// demoURL is where the demo server lets everybody in.
+func (d *dev) demoURL() string { return "http://" + d.demo + "/open/mcp" }
 
 // database is the file of the registry.
 func (d *dev) database() string { return filepath.Join(d.dir, "countersign.db") }

@@ -80,7 +80,7 @@ func TestALifeWithTheClient(t *testing.T) {
 	if said := resolution(t, admin.json(t, "tools", "resolve", "demo.hash_compute")); said.Callable || said.Reason != registry.ReasonServerRetired {
 		t.Errorf("after retire the tool is %+v", said)
 	}
-	again := admin.server(t, d.registerDemo()...)
+	again := admin.server(t, registerDemo()...)
 	if again.GetServerId() == demo.GetServerId() || again.GetState() != verified {
 		t.Errorf("the second server is %s (%s)", again.GetServerId(), again.GetState())
 	}
@@ -99,7 +99,7 @@ func TestALifeWithTheClient(t *testing.T) {
 	if s := admin.server(t, "server", "get", "demo"); s.GetServerId() != again.GetServerId() || s.GetState() != verified || s.GetVersion() != again.GetVersion() {
 		t.Errorf("after the restart it is %s, %s, version %d", s.GetServerId(), s.GetState(), s.GetVersion())
 	}
-	approve := []string{"server", "approve", "demo", "--all", "--class", "read", "--exception-expires", "24h", "--yes"}
+	approve := []string{"server", "approve", "demo", "--all", "--class", "read", "--yes"}
 	if s := admin.server(t, approve...); s.GetState() != active {
 		t.Errorf("approved after the restart it is %s", s.GetState())
 	}
@@ -148,10 +148,8 @@ func resolution(t *testing.T, raw []byte) (s said) {
 	return s
 }
 
-func (d *dev) registerDemo() []string {
-	return []string{
-		"server", "register", "demo", "--url", d.demoURL(), "--auth", "none", "--exception-reason", "demo on loopback", "--wait", "verified",
-	}
+func registerDemo() []string {
+	return []string{"server", "register", "demo", "--connection", "demo", "--auth", "oauth2", "--wait", "verified"}
 }
 
 // tryPrinted runs the commands that the process printed, as they stand there

@@ -7,6 +7,7 @@ package issuer
 import (
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -56,6 +57,9 @@ type Client struct {
 type Service struct {
 	ID string
 	As User
+	// Resources are the servers that its tokens may be for; each request names one
+	// (RFC 8707). Empty: they are for the issuer's Audience.
+	Resources []string
 }
 
 // Options say what an issuer is. All but the last two are required.
@@ -124,17 +128,41 @@ type access struct {
 
 // Token makes an access token of a user, for a life of its own.
 func (i *Issuer) Token(u User, life time.Duration) (string, error) {
-	return i.accessToken(u, "countersign-dev", u.Scopes, life)
+	return i.accessToken(u, "countersign-dev", i.o.Audience, u.Scopes, life)
+}
+
+// Grant is what an access token is good for.
+type Grant struct {
+	Client  string // that got it
+	Scopes  []string
+	Expires time.Time
+}
+
+// Check reads an access token as the server does that it is for. The error says
+// nothing that is the bearer's to know.
+func (i *Issuer) Check(token, audience string) (Grant, error) {
+	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256})
+	if err != nil || len(parsed.Headers) != 1 || parsed.Headers[0].ExtraHeaders[jose.HeaderType] != typeAccess {
+		return Grant{}, errors.New("it is no access token of this issuer")
+	}
+	var said access
+	if err := parsed.Claims(i.store.state.Key.Public(), &said); err != nil {
+		return Grant{}, errors.New("it is no access token of this issuer")
+	}
+	if err := said.ValidateWithLeeway(jwt.Expected{Issuer: i.o.URL, AnyAudience: jwt.Audience{audience}, Time: i.o.Now()}, 0); err != nil || said.Expiry == nil {
+		return Grant{}, errors.New("it is not for this server, or has expired")
+	}
+	return Grant{Client: said.Client, Scopes: strings.Fields(said.Scope), Expires: said.Expiry.Time()}, nil
 }
 
 // Secret gives the secret of a service.
 func (i *Issuer) Secret(service string) string { return i.store.state.Secrets[service] }
 
-func (i *Issuer) accessToken(u User, client string, scopes []string, life time.Duration) (string, error) {
+func (i *Issuer) accessToken(u User, client, audience string, scopes []string, life time.Duration) (string, error) {
 	now := i.o.Now()
 	return jwt.Signed(i.signer[typeAccess]).Claims(access{
 		Claims: jwt.Claims{
-			Issuer: i.o.URL, Subject: u.Subject, Audience: jwt.Audience{i.o.Audience}, ID: rand.Text(),
+			Issuer: i.o.URL, Subject: u.Subject, Audience: jwt.Audience{audience}, ID: rand.Text(),
 			IssuedAt: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(life)),
 		},
 		Tenant: u.Tenant, Roles: u.Roles, Scope: strings.Join(scopes, " "), Client: client,

@@ -58,8 +58,10 @@ func open(t *testing.T, file string) *house {
 	var err error
 	h.Issuer, err = issuer.New(issuer.Options{
 		URL: h.url, File: file, Audience: "api", Users: []issuer.User{alice}, Now: h.now,
-		Clients:  []issuer.Client{{ID: "cli", Redirects: []string{"http://127.0.0.1/callback"}}, {ID: "web", Redirects: []string{"http://127.0.0.1:8080/done"}}},
-		Services: []issuer.Service{{ID: "robot", As: issuer.User{Subject: "robot", Tenant: "default", Scopes: []string{"internal"}}}},
+		Clients: []issuer.Client{{ID: "cli", Redirects: []string{"http://127.0.0.1/callback"}}, {ID: "web", Redirects: []string{"http://127.0.0.1:8080/done"}}},
+		Services: []issuer.Service{{ID: "robot", As: issuer.User{Subject: "robot", Tenant: "default", Scopes: []string{"internal"}}}, {
+			ID: "visitor", As: issuer.User{Subject: "visitor", Scopes: []string{"tools"}}, Resources: []string{"http://a.example/mcp", "http://b.example/mcp"},
+		}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -335,6 +337,49 @@ func TestServicesHaveSecrets(t *testing.T) {
 	}
 	if status, _, body := h.post(t, "/token", url.Values{"grant_type": {"password"}}); status != http.StatusBadRequest || body["error"] != "unsupported_grant_type" {
 		t.Errorf("a password comes to %d %v", status, body)
+	}
+}
+
+// A token is for the one server that was asked for, and for no other (RFC 8707).
+func TestTokensAreForOneServer(t *testing.T) {
+	t.Parallel()
+	h := fresh(t)
+	ask := func(service string, resources ...string) (int, map[string]any) {
+		form := url.Values{"grant_type": {"client_credentials"}, "client_id": {service}, "client_secret": {h.Secret(service)}, "resource": resources}
+		status, _, body := h.post(t, "/token", form)
+		return status, body
+	}
+	for name, c := range map[string]struct {
+		service   string
+		resources []string
+	}{
+		"no server": {"visitor", nil}, "another": {"visitor", []string{"http://c.example/mcp"}}, "the API": {"visitor", []string{"api"}},
+		"two": {"visitor", []string{"http://a.example/mcp", "http://b.example/mcp"}}, "a server for the API's own": {"robot", []string{"http://a.example/mcp"}},
+	} {
+		if status, body := ask(c.service, c.resources...); status != http.StatusBadRequest || body["error"] != "invalid_target" {
+			t.Errorf("%s comes to %d %v", name, status, body)
+		}
+	}
+	if status, _ := ask("robot", "api"); status != http.StatusOK {
+		t.Errorf("the API's own by name comes to %d", status)
+	}
+	_, body := ask("visitor", "http://a.example/mcp")
+	token, _ := body["access_token"].(string)
+	if g, err := h.Check(token, "http://a.example/mcp"); err != nil || g.Client != "visitor" || len(g.Scopes) != 1 || g.Scopes[0] != "tools" {
+		t.Errorf("%+v %v", g, err)
+	}
+	if _, err := h.Check(token, "http://b.example/mcp"); err == nil {
+		t.Error("the other server takes it")
+	}
+	if _, err := h.Check(token[:len(token)-4]+"AAAA", "http://a.example/mcp"); err == nil {
+		t.Error("another signature is taken")
+	}
+	if _, err := fresh(t).Check(token, "http://a.example/mcp"); err == nil {
+		t.Error("another issuer takes it")
+	}
+	h.pass(time.Hour)
+	if _, err := h.Check(token, "http://a.example/mcp"); err == nil {
+		t.Error("it is good for ever")
 	}
 }
 

@@ -45,7 +45,7 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 		case !ok || !known:
 			deny(w, http.StatusBadRequest, "invalid_grant")
 		default:
-			i.give(w, who, g.Client, g.Scopes, tokens{Refresh: next})
+			i.give(w, who, g.Client, i.o.Audience, g.Scopes, tokens{Refresh: next})
 		}
 	case "client_credentials":
 		id, secret := credentials(r, form)
@@ -56,7 +56,12 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		who := i.o.Services[n].As
-		i.give(w, who, id, narrow(who.Scopes, strings.Fields(form.Get("scope"))), tokens{})
+		audience, ok := i.o.Services[n].audience(form["resource"], i.o.Audience)
+		if !ok {
+			deny(w, http.StatusBadRequest, "invalid_target")
+			return
+		}
+		i.give(w, who, id, audience, narrow(who.Scopes, strings.Fields(form.Get("scope"))), tokens{})
 	default:
 		deny(w, http.StatusBadRequest, "unsupported_grant_type")
 	}
@@ -77,18 +82,31 @@ func (i *Issuer) signedIn(w http.ResponseWriter, one code) {
 		deny(w, http.StatusInternalServerError, "server_error")
 		return
 	}
-	i.give(w, one.user, one.client, scopes, out)
+	i.give(w, one.user, one.client, i.o.Audience, scopes, out)
 }
 
 // give answers with an access token, besides what is in the answer already.
-func (i *Issuer) give(w http.ResponseWriter, who User, client string, scopes []string, out tokens) {
-	token, err := i.accessToken(who, client, scopes, i.o.Life)
+func (i *Issuer) give(w http.ResponseWriter, who User, client, audience string, scopes []string, out tokens) {
+	token, err := i.accessToken(who, client, audience, scopes, i.o.Life)
 	if err != nil {
 		deny(w, http.StatusInternalServerError, "server_error")
 		return
 	}
 	out.Access, out.Type, out.Seconds, out.Scope = token, "Bearer", int(i.o.Life.Seconds()), strings.Join(scopes, " ")
 	reply(w, http.StatusOK, out)
+}
+
+// audience is whom a token for the resources of a request is for.
+func (s Service) audience(resources []string, usual string) (string, bool) {
+	switch {
+	case len(s.Resources) == 0 && len(resources) == 0:
+		return usual, true
+	case len(resources) != 1:
+		return "", false // no token is for two
+	case len(s.Resources) == 0:
+		return usual, resources[0] == usual
+	}
+	return resources[0], slices.Contains(s.Resources, resources[0])
 }
 
 // narrow gives those of the scopes that were asked for; all when none of them
