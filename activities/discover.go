@@ -125,10 +125,11 @@ func (a *Activities) tested(ctx context.Context, in TestInput) (db.ServerView, e
 	if err != nil {
 		return db.ServerView{}, err
 	}
-	return db.ServerView{
-		Server:     registry.Server{TenantID: in.Tenant, Name: in.Connection, Transport: registry.TransportStreamableHTTP},
-		Connection: c.Connection,
-	}, nil
+	s := registry.Server{TenantID: in.Tenant, Name: in.Connection, Transport: registry.TransportStreamableHTTP}
+	if c.AuthKind != registry.AuthKindNone {
+		s.Authentication = registry.AuthOAuth2 // which a server with credentials claims, so it is asked without (R22)
+	}
+	return db.ServerView{Server: s, Connection: c.Connection}, nil
 }
 
 // Test does a whole discovery and writes nothing (R52). That the server fails

@@ -194,9 +194,18 @@ func TestNoTokenNoEntry(t *testing.T) {
 
 func TestWhatIsOpenToEverybody(t *testing.T) {
 	t.Parallel()
-	h := open(t)
+	h := open(t, func(o *Options) {
+		o.Open = map[string]http.Handler{"/ours/": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte("{}"))
+		})}
+	})
+	if status, _, _ := h.call(t, http.MethodGet, "/our", "", "", nil); status != http.StatusUnauthorized {
+		t.Errorf("what is beside it answers %d", status)
+	}
 	for path, kind := range map[string]string{
-		"/livez": "text/plain; charset=utf-8", "/readyz": "text/plain; charset=utf-8", "/readyz?verbose": "application/json", "/openapi.json": "application/json",
+		"/ours/keys": "application/json",
+		"/livez":     "text/plain; charset=utf-8", "/readyz": "text/plain; charset=utf-8", "/readyz?verbose": "application/json", "/openapi.json": "application/json",
 	} {
 		status, header, body := h.call(t, http.MethodGet, path, "", "", nil)
 		if status != http.StatusOK || header.Get("Content-Type") != kind || body == "" {

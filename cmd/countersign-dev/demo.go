@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 
@@ -22,7 +23,7 @@ const (
 	demoClient     = "countersign-demo" // that gets tokens for it
 	demoScope      = "tools"
 	// demoSecret is the variable in which the process gives itself the client's secret.
-	demoSecret = "COUNTERSIGN_DEMO_CLIENT_SECRET" //nolint:gosec // it is a name
+	demoSecret = "COUNTERSIGN_DEMO_CLIENT_SECRET"
 )
 
 // demoURL is where the demo server is, as it calls itself.
@@ -45,7 +46,7 @@ func demoServer(people *issuer.Issuer, issuerURL, mcp string) http.Handler {
 // letDemo lets both tenants use the secret of the demo server's client, and nothing
 // else of the environment.
 func letDemo(s config.Secrets, people *issuer.Issuer) (config.Secrets, error) {
-	s.Tenants = append(s.Tenants[:len(s.Tenants):len(s.Tenants)], config.SecretRule{
+	s.Tenants = append(slices.Clip(s.Tenants), config.SecretRule{
 		Tenants: []string{firstTenant, secondTenant}, Prefixes: []string{"env:" + demoSecret},
 	})
 	return s, os.Setenv(demoSecret, people.Secret(demoClient))
