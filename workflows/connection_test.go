@@ -59,9 +59,8 @@ func (h *house) edits(name string, e registry.ConnectionEdit) registry.Connectio
 }
 
 func (h *house) edit(name string, e registry.ConnectionEdit) activities.EditConnectionInput {
-	return activities.EditConnectionInput{Tenant: "default", Name: name, Edit: e,
-		Operation: registry.Operation{ID: rand.Text(), Name: "edit_connection", Actor: eve, Origin: registry.OriginAPI},
-	}
+	op := registry.Operation{ID: rand.Text(), Name: "edit_connection", Actor: eve, Origin: registry.OriginAPI}
+	return activities.EditConnectionInput{Tenant: "default", Name: name, Edit: e, Operation: op}
 }
 
 // telling runs the Connection workflow in skipped time, and hears whom it tells.
