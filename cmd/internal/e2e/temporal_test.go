@@ -104,7 +104,7 @@ func (e engine) checkSchedules(t *testing.T) {
 // its history, or to have failed.
 func (e engine) checkHistories(t *testing.T) {
 	t.Helper()
-	for _, r := range e.runs(t, "WorkflowType IN ('Server', 'Discovery', 'ConnectionTest', 'ProbeSweep')") {
+	for _, r := range e.runs(t, "WorkflowType IN ('Server', 'Discovery', 'Connection', 'ConnectionTest', 'ProbeSweep')") {
 		events := e.GetWorkflowHistory(t.Context(), r.workflow, r.run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		for events.HasNext() {
 			event, err := events.Next()
