@@ -72,12 +72,21 @@ var filter = sync.OnceValues(func() ([]byte, error) {
 		return nil, err
 	}
 	// A call in the way of another architecture has other numbers. The policy would
-	// let it pass.
-	raw, err := bpf.Assemble(append([]bpf.Instruction{
+	// let it pass. So has one of x32, which says that it is of amd64 and is known by a
+	// bit of its number.
+	own := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: 4, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(info.ID), SkipTrue: 1},
 		bpf.RetConstant{Val: uint32(seccomp.ActionKillProcess)},
-	}, program...))
+	}
+	if info.ID == arch.X86_64.ID {
+		own = append(own,
+			bpf.LoadAbsolute{Off: 0, Size: 4},
+			bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: x32, SkipFalse: 1},
+			bpf.RetConstant{Val: uint32(seccomp.ActionKillProcess)},
+		)
+	}
+	raw, err := bpf.Assemble(append(own, program...))
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +102,9 @@ var filter = sync.OnceValues(func() ([]byte, error) {
 	}
 	return out.Bytes(), nil
 })
+
+// x32 is the bit of the numbers of its calls.
+const x32 = 0x40000000
 
 // namespaces are the flags of clone that make one.
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET

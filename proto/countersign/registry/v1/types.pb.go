@@ -956,7 +956,7 @@ type Command struct {
 	Env map[string]string `protobuf:"bytes,5,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Whether it has the machine's network.
 	Network bool `protobuf:"varint,6,opt,name=network,proto3" json:"network,omitempty"`
-	// How it is kept from the machine: bubblewrap or none.
+	// How it is kept from the machine: bubblewrap, docker, podman or none.
 	Sandbox string `protobuf:"bytes,7,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
 	// Files and folders of the machine that it may read besides.
 	Mounts        []string `protobuf:"bytes,8,rep,name=mounts,proto3" json:"mounts,omitempty"`
