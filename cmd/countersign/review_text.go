@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -168,7 +169,24 @@ func targetLine(t *registryv1.Target) string {
 			orNothing("reading ", strings.Join(k.GetMounts(), " ")),
 			orNothing("environment ", strings.Join(env, " ")), network, orNothing("sandbox ", k.GetSandbox()))
 	}
-	return some(", ", t.GetUrl(), orNothing("connecting to ", t.GetDialAddress()), command)
+	return some(", ", t.GetUrl(), orNothing("connecting to ", t.GetDialAddress()), command, credentialLine(t))
+}
+
+// credentialLine says as whom a server is reached, and whom we believe there.
+func credentialLine(t *registryv1.Target) string {
+	kind := t.GetAuthKind()
+	if kind == string(registry.AuthKindNone) {
+		kind = ""
+	}
+	var headers []string
+	for _, name := range slices.Sorted(maps.Keys(t.GetHeaders())) {
+		headers = append(headers, name+" from "+t.GetHeaders()[name])
+	}
+	return some(", ", orNothing("authorised by ", kind), orNothing("header ", strings.Join(headers, ", header ")),
+		orNothing("issuer ", t.GetIssuer()), orNothing("client ", t.GetClientId()), orNothing("secret ", t.GetSecretRef()),
+		orNothing("scopes ", strings.Join(t.GetScopes(), " ")), orNothing("opening ", strings.Join(t.GetAllowedNetworks(), " ")),
+		orNothing("trusting certificates ", t.GetCaBundleDigest()),
+		orNothing("showing certificate ", some(" with key ", t.GetClientCertificateRef(), t.GetClientKeyRef())))
 }
 
 // writeInstructions writes the instructions of the server, and those that were
