@@ -202,7 +202,6 @@ func TestPackagesSayWhatTheyAre(t *testing.T) {
 	}
 }
 
-// The code that the tools generate calls the modules that the product links.
 // A promise whose test is gone is nobody's.
 func TestThePageOnSecurityNamesTestsThatExist(t *testing.T) {
 	t.Parallel()
@@ -229,6 +228,33 @@ func TestThePageOnSecurityNamesTestsThatExist(t *testing.T) {
 	}
 }
 
+// Each attack has a row, and each row the tests that show where it ends.
+func TestEveryAttackHasATest(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, attacks, found := strings.Cut(string(page), "\n## Attacks\n")
+	if !found {
+		t.Fatal("the page has no attacks")
+	}
+	rows := 0
+	for line := range strings.Lines(attacks) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) < 3 || strings.HasPrefix(cells[0], "---") || strings.TrimSpace(cells[0]) == "attack" {
+			continue
+		}
+		if rows++; !strings.Contains(cells[len(cells)-1], "`Test") {
+			t.Errorf("no test shows where this ends: %s", strings.TrimSpace(cells[0]))
+		}
+	}
+	if rows < 25 {
+		t.Errorf("it has %d attacks only", rows)
+	}
+}
+
+// The code that the tools generate calls the modules that the product links.
 func TestToolsFitTheProduct(t *testing.T) {
 	t.Parallel()
 	product, tools := required(t, "go.mod"), required(t, "tools/go.mod")

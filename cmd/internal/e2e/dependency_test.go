@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -42,7 +41,7 @@ func TestDependenciesThatAreAway(t *testing.T) {
 	}
 	stopPostgres := sync.OnceValue(postgres.Stop)
 	t.Cleanup(func() { _ = stopPostgres() })
-	vault := newVault(t)
+	vault := newVault(t, vaultSecret)
 	i := newInstallation(t, d, postgres.DSN, "COUNTERSIGN_PROBE_INTERVAL=2s", "COUNTERSIGN_CONFIG="+write(t, fmt.Sprintf(`
 secrets:
   tenants: [{tenants: [%s], prefixes: ["vault:kv/%[1]s/"]}]
@@ -58,13 +57,7 @@ secrets:
 	script.List("tools/list", mcptest.Items(mcptest.Tools(2)...))
 	script.Fault("*", mcptest.When(wanted, mcptest.Status(http.StatusUnauthorized, http.Header{"Www-Authenticate": {"Bearer"}}, "")))
 	peer := mcptest.New(t, script)
-	connections := registryv1connect.NewConnectionServiceClient(http.DefaultClient, api.url(), connect.WithInterceptors(connect.UnaryInterceptorFunc(
-		func(next connect.UnaryFunc) connect.UnaryFunc {
-			return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
-				request.Header().Set("Authorization", "Bearer "+i.tokens[first])
-				return next(ctx, request)
-			}
-		})))
+	connections := registryv1connect.NewConnectionServiceClient(http.DefaultClient, api.url(), bearing(i.tokens[first]))
 	if _, err := connections.CreateConnection(ctx, &pb.CreateConnectionRequest{Name: "search", Spec: &pb.ConnectionSpec{
 		BaseUrl: peer.URL, AuthKind: pb.ConnectionAuthKind_CONNECTION_AUTH_KIND_HEADERS,
 		Headers: map[string]string{"Authorization": "vault:kv/" + first + "/search#header"},
@@ -231,7 +224,7 @@ type fakeVault struct {
 	asked atomic.Int64
 }
 
-func newVault(t *testing.T) *fakeVault {
+func newVault(t *testing.T, secret string) *fakeVault {
 	t.Helper()
 	v := &fakeVault{}
 	v.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -244,7 +237,7 @@ func newVault(t *testing.T) *fakeVault {
 		default:
 			w.Header().Set("Content-Type", "application/json")
 			_ = json.NewEncoder(w).Encode(map[string]any{"data": map[string]any{
-				"data": map[string]any{"header": "Bearer " + vaultSecret}, "metadata": map[string]any{"version": 1, "created_time": "2026-01-02T03:04:05Z"},
+				"data": map[string]any{"header": "Bearer " + secret}, "metadata": map[string]any{"version": 1, "created_time": "2026-01-02T03:04:05Z"},
 			}})
 		}
 	}))
