@@ -342,7 +342,7 @@ networks, --ca-file "" the certificates.`,
 				Name: args[0], Spec: spec, UpdateMask: mask, Etag: etag,
 			})
 			if err != nil {
-				return c.repeatable(err, key)
+				return c.repeatable(err, fmt.Sprintf("%s --etag '%s'", key, etag)) // the same body: an etag read anew may be that of this update
 			}
 			r := response.GetConnection()
 			if err := c.showReach(r); err != nil {

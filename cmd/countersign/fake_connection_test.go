@@ -99,6 +99,9 @@ func (f *fakeAPI) UpdateConnection(_ context.Context, r *registryv1.UpdateConnec
 	if err != nil {
 		return nil, err
 	}
+	if r.GetSpec().GetDescription() == "lost" {
+		return nil, refusal(connect.CodeUnavailable, registry.ReasonDependency, "", nil, "nobody knows what became of it")
+	}
 	if r.GetEtag() != "" && r.GetEtag() != now.GetEtag() {
 		return nil, refusal(connect.CodeAborted, registry.ReasonStaleEtag, "", nil, "the connection is at etag %s, not %s", now.GetEtag(), r.GetEtag())
 	}
