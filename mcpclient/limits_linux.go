@@ -5,6 +5,8 @@ import (
 	"math"
 	"os"
 	"strconv"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -22,7 +24,7 @@ func rlimits(l registry.CommandLimits) []supervisor.Rlimit {
 		{Resource: unix.RLIMIT_FSIZE, Max: uint64(l.Tmp)},
 		{Resource: unix.RLIMIT_CPU, Max: uint64(math.Ceil(l.CPUTime.Seconds()))},
 		{Resource: unix.RLIMIT_DATA, Max: uint64(2 * l.Memory)}, // twice: much that can be written never is
-		{Resource: unix.RLIMIT_NPROC, Max: uint64(tasksOf(os.Getuid()) + spareTasks + l.Tasks)},
+		{Resource: unix.RLIMIT_NPROC, Max: uint64(ourTasks.count() + spareTasks + l.Tasks)},
 	}
 	if l.AddressSpace > 0 {
 		limits = append(limits, supervisor.Rlimit{Resource: unix.RLIMIT_AS, Max: uint64(l.AddressSpace)})
@@ -34,6 +36,27 @@ func rlimits(l registry.CommandLimits) []supervisor.Rlimit {
 // those of one command. The kernel counts the user's, not the sandbox's, so this
 // only stops an avalanche until it is noticed; it does not count the superuser's.
 const spareTasks = 1024
+
+// ourTasks are those of our user, as they were at most a second ago: all processes
+// of the machine are looked at to count them, which takes longer than all else that
+// is done here for a start.
+var ourTasks recent
+
+// recent remembers a count for a second.
+type recent struct {
+	mu   sync.Mutex
+	at   time.Time
+	last int
+}
+
+func (r *recent) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.at.IsZero() || time.Since(r.at) > time.Second {
+		r.last, r.at = tasksOf(os.Getuid()), time.Now()
+	}
+	return r.last
+}
 
 // tasksOf counts the processes and threads of a user.
 func tasksOf(uid int) int {

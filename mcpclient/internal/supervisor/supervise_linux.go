@@ -117,7 +117,7 @@ func begin(args []string) (told, int) {
 		files = append(files, uintptr(fdMore+fd))
 	}
 	pid, err := syscall.ForkExec(self, append([]string{nameLauncher}, args...), &syscall.ProcAttr{ //nolint:gosec // starting what it is told to is what it is for
-		Env: []string{}, Files: append(files, fdBegins), // nil would be our environment
+		Env: []string{"GOMAXPROCS=1"}, Files: append(files, fdBegins), // of the launcher; the command's is in its file
 		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	})
 	if err != nil {
