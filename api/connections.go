@@ -274,8 +274,11 @@ func connectionOut(v *db.ConnectionView) *pb.Connection {
 		out.Warnings = append(out.Warnings, "a part of the URL's path looks like a key: everybody who reads this connection sees it; "+
 			"give credentials by reference instead")
 	}
-	if v.AuthKind == registry.AuthKindHeaders && strings.HasPrefix(v.URL, "http://") {
+	if v.AuthKind != registry.AuthKindNone && strings.HasPrefix(v.URL, "http://") {
 		out.Warnings = append(out.Warnings, "secrets go to this server in plain HTTP: whoever is on the way can read them")
+	}
+	if strings.HasPrefix(v.Issuer, "http://") {
+		out.Warnings = append(out.Warnings, "secrets go to this issuer in plain HTTP: whoever is on the way can read them")
 	}
 	return out
 }
