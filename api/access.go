@@ -16,7 +16,7 @@ type rule struct {
 	scope    registry.Scope
 	roles    []registry.Role
 	decision registry.Verb // of decisions, as their audit rows name them
-	change   string        // of other changes, likewise
+	change   string        // of other changes, likewise: as activities and the store name them
 }
 
 var (
@@ -39,7 +39,7 @@ var access = map[string]rule{
 	registryv1connect.McpServerServiceGetMcpServerProcedure:            {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.McpServerServiceListMcpServersProcedure:          {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.McpServerServiceUpdateMcpServerProcedure:         {scope: registry.ScopeAdmin, roles: maintainers, change: "edit"},
-	registryv1connect.McpServerServiceDiscoverMcpCapabilitiesProcedure: {scope: registry.ScopeAdmin, roles: operators, change: "discover"},
+	registryv1connect.McpServerServiceDiscoverMcpCapabilitiesProcedure: {scope: registry.ScopeAdmin, roles: operators, change: "begin_discovery"},
 	registryv1connect.McpServerServiceTestMcpServerProcedure:           {scope: registry.ScopeAdmin, roles: operators},
 	registryv1connect.McpServerServiceGetMcpCapabilitiesProcedure:      {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.McpServerServiceGetCapabilityReportProcedure:     {scope: registry.ScopeRead, roles: readers},
@@ -61,8 +61,8 @@ var access = map[string]rule{
 	registryv1connect.ToolCatalogServiceListToolFacetsProcedure:          {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.ToolCatalogServiceGetToolProcedure:                 {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.ToolCatalogServiceGetToolImpactProcedure:           {scope: registry.ScopeRead, roles: readers},
-	registryv1connect.ToolCatalogServiceSetToolEnabledProcedure:          {scope: registry.ScopeAdmin, roles: maintainers, change: "enable_tool"},
-	registryv1connect.ToolCatalogServiceSetToolsEnabledProcedure:         {scope: registry.ScopeAdmin, roles: maintainers, change: "enable_tools"},
+	registryv1connect.ToolCatalogServiceSetToolEnabledProcedure:          {scope: registry.ScopeAdmin, roles: maintainers, change: "set_enabled"},
+	registryv1connect.ToolCatalogServiceSetToolsEnabledProcedure:         {scope: registry.ScopeAdmin, roles: maintainers, change: "set_enabled"},
 	registryv1connect.ToolCatalogServiceSetToolRequiresApprovalProcedure: {scope: registry.ScopeAdmin, roles: maintainers, change: "set_requires_approval"},
 	registryv1connect.ToolCatalogServiceCreateToolDescriptorProcedure:    {scope: registry.ScopeAdmin, roles: maintainers, change: "create_descriptor"},
 	registryv1connect.ToolCatalogServiceGetToolDescriptorProcedure:       {scope: registry.ScopeRead, roles: readers},

@@ -238,6 +238,7 @@ func (f *flows) SetEnabled(ctx context.Context, _ string, in workflows.SetEnable
 	if err := f.refuses(in.ServerID); err != nil {
 		return registry.Server{}, err
 	}
+	in.Operation.Name = "set_enabled" // as the activity does
 	return f.apply(ctx, in.Tenant, db.Change{
 		ServerID: in.ServerID, Operation: in.Operation, Catalog: always,
 		Apply: func(r *registry.Record, _ time.Time) error {
@@ -278,6 +279,7 @@ func (f *flows) Discover(ctx context.Context, name string, in workflows.BeginDis
 	if err := f.ask("discover"); err != nil {
 		return workflows.StartedDiscovery{}, err
 	}
+	in.Operation.Name = "begin_discovery" // as the workflow does
 	applied, err := f.db.Tenant(in.Tenant).Apply(ctx, db.Change{
 		ServerID: in.ServerID, Operation: in.Operation,
 		Claim: &db.Claim{

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"strconv"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -36,13 +35,10 @@ func (r rule) records(code registry.Code) bool {
 	}
 }
 
-// action is how the audit names what a request wanted.
-func (r rule) action(request any) string {
+// action is how the audit names what an RPC does.
+func (r rule) action() string {
 	if r.decision != "" {
 		return string(r.decision)
-	}
-	if m, ok := request.(interface{ GetEnabled() bool }); ok && !m.GetEnabled() {
-		return strings.Replace(r.change, "enable", "disable", 1)
 	}
 	return r.change
 }
@@ -61,7 +57,7 @@ func (h *Handler) audit(ctx context.Context, c *call, need rule, request any, re
 	defer cancel()
 	e, err := h.subject(ctx, d, request)
 	if err == nil && e != nil {
-		op := d.operation(need.action(request), "", "")
+		op := d.operation(need.action(), "", "")
 		e.Actor, e.Roles, e.Origin, e.Action, e.OperationID = op.Actor.Subject, op.Actor.Roles, op.Origin, op.Name, op.ID
 		e.Reason, e.Note = refused.Reason, refused.Message
 		err = d.store.AuditRefusal(ctx, *e)

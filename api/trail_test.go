@@ -47,7 +47,7 @@ var operations = map[string]operation{
 		h.registered(t, alpha, "edited")
 		return about[doUpdate]("edited", ""), &pb.UpdateMcpServerRequest{ServerId: "edited", Etag: `"900"`, Server: &pb.ServerPatch{Description: "y"}, UpdateMask: mask("description")}
 	}},
-	doDiscover: {action: "discover", kind: "server", name: "found", reason: registry.ReasonIdempotencyKeyReused, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+	doDiscover: {action: "begin_discovery", kind: "server", name: "found", reason: registry.ReasonIdempotencyKeyReused, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
 		s := h.registered(t, alpha, "found")
 		close(h.flows.end("discovery/" + alpha + "/" + s.ServerID + "/1"))
 		return about[doDiscover]("found", ""), &pb.DiscoverMcpCapabilitiesRequest{ServerId: "found", Wait: durationpb.New(0)}
@@ -79,11 +79,11 @@ var operations = map[string]operation{
 		})
 		return &pb.ApproveLaunchRequest{ServerId: "launched", Digest: s.TargetDigest}, about[doLaunch]("launched", "")
 	}},
-	doEnable: {action: "disable_tool", kind: "server", name: "switched", reason: registry.ReasonServerRetired, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+	doEnable: {action: "set_enabled", kind: "server", name: "switched", reason: registry.ReasonServerRetired, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
 		h.active(t, alpha, "switched", "x")
 		return &pb.SetToolEnabledRequest{ToolId: "switched.x"}, &pb.SetToolEnabledRequest{ToolId: h.gone(t, "switched-gone")}
 	}},
-	doSwitch: {action: "disable_tools", kind: "server", name: "many", ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+	doSwitch: {action: "set_enabled", kind: "server", name: "many", ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
 		h.active(t, alpha, "many", "x", "y")
 		return &pb.SetToolsEnabledRequest{Filter: `server="many"`}, nil
 	}},
