@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"math/big"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -150,5 +151,29 @@ func TestAnAPIByTLSIsTrustedByItsAuthorityAndShownWhoCalls(t *testing.T) {
 	}
 	if exit, out := run(nil, "server", "list"); exit != exitFailure {
 		t.Errorf("another server keeps the certificates of the old one: %d %s", exit, out)
+	}
+}
+
+// What breaks a connection says nothing of who is there.
+func TestABrokenConnectionIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // a reset, not an end
+		}
+		_ = conn.Close()
+	}))
+	t.Cleanup(s.Close)
+	var out, errs bytes.Buffer
+	env := map[string]string{"XDG_CONFIG_HOME": t.TempDir(), "COUNTERSIGN_TOKEN": fakeToken}
+	c := &cli{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, now: time.Now, getenv: func(name string) string { return env[name] }}
+	exit := execute(t.Context(), c, []string{"server", "list", "--server", s.URL})
+	if exit != exitFailure || !strings.Contains(errs.String(), "cannot reach "+s.URL) || !strings.Contains(errs.String(), "reason: dependency_error") {
+		t.Errorf("exit %d, %s", exit, errs.String())
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -178,7 +179,7 @@ func (c *cli) explain(f *failure, e *connect.Error, ours bool) {
 		f.Reason = registry.ReasonDeadline
 		f.Next = some("; ", f.Next, "try again, or allow more by --timeout; what was asked for may still happen")
 	case connect.IsWireError(e):
-	case code == connect.CodeUnavailable:
+	case code == connect.CodeUnavailable, broken(e):
 		f.Reason = registry.ReasonDependency
 		f.Message = "cannot reach " + where.server + ": " + cause(e)
 		f.Next = "start Countersign there, or say where it is by --server, COUNTERSIGN_SERVER or a context"
@@ -189,6 +190,13 @@ func (c *cli) explain(f *failure, e *connect.Error, ours bool) {
 		f.Message = where.server + " does not answer like a Countersign API: " + e.Message()
 		f.Next = elsewhere
 	}
+}
+
+// broken says whether the connection failed rather than what came over it. A
+// server that refuses our certificate may hang up while we still write.
+func broken(err error) bool {
+	_, is := errors.AsType[*net.OpError](err)
+	return is
 }
 
 const elsewhere = "say where Countersign is by --server, COUNTERSIGN_SERVER or a context"
