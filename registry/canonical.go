@@ -209,7 +209,7 @@ func (d *document) appendNode(dst []byte, n *node) []byte {
 func appendString[T ~string | ~[]byte](dst []byte, s T) []byte {
 	dst = append(dst, '"')
 	from := 0
-	for i := range len(s) {
+	for i := plainWords(s); i < len(s); i++ {
 		c := s[i]
 		if c >= utf8.RuneSelf || plain[c] {
 			continue

@@ -113,6 +113,9 @@ func appendIdentities(dst []byte, items []Item, unknown map[string]string) []byt
 // itemsOf judges the elements of one list. It adds the digests of unknown fields
 // by kind and name.
 func itemsOf(l list, limits Limits, unknown map[string]string) ([]Item, error) {
+	if len(l.raw) == 0 {
+		return nil, nil
+	}
 	w := borrowWalk()
 	defer w.giveBack()
 	items := make([]Item, len(l.raw))
