@@ -42,7 +42,7 @@ FUZZTIME ?= 60s
 
 .PHONY: fuzz
 fuzz: ## look for inputs that break digests or the differ, a minute each
-	for name in $(FUZZ); do go test ./registry -run='^$$' -fuzz="^Fuzz$$name\$$" -fuzztime=$(FUZZTIME) -fuzzminimizetime=1x; done
+	scripts/fuzz.sh $(FUZZTIME) $(FUZZ)
 
 .PHONY: e2e-real
 e2e-real: .cache/realservers/ready ## run the whole life of published servers; fetches them by npm and Go, 1.2 GB
