@@ -224,6 +224,7 @@ func appendString[T ~string | ~[]byte](dst []byte, s T) []byte {
 		default:
 			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 		}
+		i += plainWords(s[from:])
 	}
 	return append(append(dst, s[from:]...), '"')
 }
@@ -233,12 +234,25 @@ const hexDigits = "0123456789abcdef"
 func digestValue(v value) string { return digestBytes(appendCanonical(nil, v)) }
 
 func digestBytes(b []byte) string {
-	const prefix = "sha256:"
-	var text [len(prefix) + 2*sha256.Size]byte
-	copy(text[:], prefix)
+	var text [digestSize]byte
+	return string(appendDigest(text[:0], b))
+}
+
+// digestsOf makes three digests in the memory of one.
+func digestsOf(a, b, c []byte) (ofA, ofB, ofC string) {
+	var text [3 * digestSize]byte
+	all := string(appendDigest(appendDigest(appendDigest(text[:0], a), b), c))
+	return all[:digestSize], all[digestSize : 2*digestSize], all[2*digestSize:]
+}
+
+const (
+	digestPrefix = "sha256:"
+	digestSize   = len(digestPrefix) + 2*sha256.Size
+)
+
+func appendDigest(dst, b []byte) []byte {
 	sum := sha256.Sum256(b)
-	hex.Encode(text[len(prefix):], sum[:])
-	return string(text[:])
+	return hex.AppendEncode(append(dst, digestPrefix...), sum[:])
 }
 
 // digestJSON is the digest of one of our own values, whose encoding is fixed by

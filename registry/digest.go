@@ -29,16 +29,25 @@ func (w *walk) giveBack() {
 func NewItem(kind ItemKind, name string, raw []byte, limits Limits) Item {
 	w := borrowWalk()
 	defer w.giveBack()
-	item := Item{Kind: kind, Name: name, Definition: digestBytes(raw), Raw: raw}
+	item := Item{Kind: kind, Name: name, Raw: raw}
 	if w.read(&item, limits) {
 		w.digest(&item)
 	}
 	return item
 }
 
-// read decodes an item and says whether that was possible.
+// read decodes an item and says whether that was possible: if it was not, the
+// item has the digests that such a one has.
 func (w *walk) read(item *Item, limits Limits) bool {
+	if w.tryRead(item, limits) {
+		return true
+	}
+	item.Definition = digestBytes(item.Raw)
 	item.Digests.Contract = item.Definition
+	return false
+}
+
+func (w *walk) tryRead(item *Item, limits Limits) bool {
 	if limits.ItemBytes > 0 && len(item.Raw) > limits.ItemBytes {
 		item.Verdict, item.Detail = ReasonTooLarge, fmt.Sprintf("%d bytes, the limit is %d", len(item.Raw), limits.ItemBytes)
 		return false
@@ -77,33 +86,39 @@ func (w *walk) digest(item *Item) string {
 	text := w.text.end()
 	meta := w.appendMeta(w.spare[:0], item.Kind, top)
 	w.spare = meta
-	item.Digests = w.digests(w.contract, text, w.behaviour, meta)
+	item.Digests = Digests{Behaviour: w.behaviours.digest(w.behaviour), Meta: w.metas.digest(meta)}
+	if len(w.behaviour) == 0 {
+		item.Digests.Behaviour = "" // of what has none
+	}
+	item.Definition, item.Digests.Contract, item.Digests.Text = digestsOf(item.Raw, w.contract, text)
 	return w.unknownDigest(item.Kind, top)
 }
 
-// digests makes the four digests of an item.
-func (w *walk) digests(contract, text, behaviour, meta []byte) Digests {
-	d := Digests{
-		Contract: digestBytes(contract), Text: digestBytes(text), Behaviour: w.lastBehaviour.digest(behaviour), Meta: w.lastMeta.digest(meta),
+// recent are the digests of bytes that many items have in common, each made once
+// while it is among the last ones. Long ones are rare, and not kept.
+type recent struct {
+	seen [8]struct {
+		bytes []byte
+		text  string
 	}
-	if len(behaviour) == 0 {
-		d.Behaviour = "" // of what has none
-	}
-	return d
+	next int
 }
 
-// repeated is the digest of bytes that many items have in common, made once for
-// those that follow each other.
-type repeated struct {
-	bytes []byte
-	text  string
-}
+const maxRecent = 4 << 10
 
-func (r *repeated) digest(b []byte) string {
-	if r.text == "" || !bytes.Equal(r.bytes, b) {
-		r.bytes, r.text = append(r.bytes[:0], b...), digestBytes(b)
+func (r *recent) digest(b []byte) string {
+	if len(b) > maxRecent {
+		return digestBytes(b)
 	}
-	return r.text
+	for i := range r.seen {
+		if s := &r.seen[i]; s.text != "" && bytes.Equal(s.bytes, b) {
+			return s.text
+		}
+	}
+	s := &r.seen[r.next]
+	r.next = (r.next + 1) % len(r.seen)
+	s.bytes, s.text = append(s.bytes[:0], b...), digestBytes(b)
+	return s.text
 }
 
 // Steps of paths.

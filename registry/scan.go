@@ -309,6 +309,9 @@ func (d *document) text() (span, error) {
 			}
 			w = len(utf8.AppendRune(buf[:w], char))
 			r += size
+			n := plainWords(buf[r:])
+			copy(buf[w:], buf[r:r+n])
+			w, r = w+n, r+n
 		case c < utf8.RuneSelf:
 			if !plain[c] {
 				return span{}, errNotJSON
@@ -332,16 +335,16 @@ func (d *document) text() (span, error) {
 // the wrong place, since a borrow runs on.
 func plainWords[T ~string | ~[]byte](s T) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	n := 0
-	for ; n+8 <= len(s); n += 8 {
-		w := uint64(s[n]) | uint64(s[n+1])<<8 | uint64(s[n+2])<<16 | uint64(s[n+3])<<24 |
-			uint64(s[n+4])<<32 | uint64(s[n+5])<<40 | uint64(s[n+6])<<48 | uint64(s[n+7])<<56
+	rest := s // at fixed places of which the compiler makes one load of eight
+	for ; len(rest) >= 8; rest = rest[8:] {
+		w := uint64(rest[0]) | uint64(rest[1])<<8 | uint64(rest[2])<<16 | uint64(rest[3])<<24 |
+			uint64(rest[4])<<32 | uint64(rest[5])<<40 | uint64(rest[6])<<48 | uint64(rest[7])<<56
 		// In each of its bytes: beyond ASCII, a control character, a quote, a backslash.
 		if (w|(w-' '*ones)|((w^'"'*ones)-ones)|((w^'\\'*ones)-ones))&tops != 0 {
 			break
 		}
 	}
-	return n
+	return len(s) - len(rest)
 }
 
 // escaped decodes the escape at the beginning of s and gives how long it is.

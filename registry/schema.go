@@ -38,7 +38,7 @@ type walk struct {
 	headers   branch
 	behaviour []byte
 
-	lastBehaviour, lastMeta repeated
+	behaviours, metas recent
 
 	path    trail
 	verdict fault // the first one; its reason is empty when there is none

@@ -121,7 +121,7 @@ func itemsOf(l list, limits Limits, unknown map[string]string) ([]Item, error) {
 	items := make([]Item, len(l.raw))
 	for n, raw := range l.raw {
 		item := &items[n]
-		*item = Item{Kind: l.kind, Definition: digestBytes(raw), Raw: raw}
+		*item = Item{Kind: l.kind, Raw: raw}
 		decoded := w.read(item, limits)
 		var err error
 		if item.Name, err = w.nameOf(raw, l.key, decoded); err != nil {

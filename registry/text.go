@@ -37,4 +37,12 @@ func tidy(s string) string { return string(appendTidy(nil, []byte(s))) }
 
 // TextDigest is the digest of a server's instructions, of which the style of
 // line ends and trailing blanks do not count.
-func TextDigest(s string) string { return digestValue(tidy(strings.ToValidUTF8(s, "\uFFFD"))) }
+func TextDigest(s string) string {
+	if s == "" {
+		return noText
+	}
+	return digestValue(tidy(strings.ToValidUTF8(s, "\uFFFD")))
+}
+
+// noText is the digest of what most servers have to say.
+var noText = digestValue("")
