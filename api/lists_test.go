@@ -78,15 +78,16 @@ func TestServersAreFilteredAndOrdered(t *testing.T) {
 	})
 	h.active(t, alpha, "d", "x")
 	h.changed(t, h.registered(t, alpha, "e"), retire)
+	h.discovered(t, h.registered(t, alpha, "f"), surface("x"))
 	for _, c := range []struct {
 		request *pb.ListMcpServersRequest
 		want    []string
 	}{
-		{&pb.ListMcpServersRequest{}, []string{"a", "b", "c", "d"}},
-		{&pb.ListMcpServersRequest{ShowRetired: true}, []string{"a", "b", "c", "d", "e"}},
+		{&pb.ListMcpServersRequest{}, []string{"a", "b", "c", "d", "f"}},
+		{&pb.ListMcpServersRequest{ShowRetired: true}, []string{"a", "b", "c", "d", "e", "f"}},
 		{&pb.ListMcpServersRequest{Filter: "state=retired"}, []string{"e"}},
 		{&pb.ListMcpServersRequest{Filter: "state = MCP_SERVER_STATE_ACTIVE"}, []string{"d"}},
-		{&pb.ListMcpServersRequest{Filter: "state != active"}, []string{"a", "b", "c"}},
+		{&pb.ListMcpServersRequest{Filter: "state != active"}, []string{"a", "b", "c", "f"}},
 		{&pb.ListMcpServersRequest{Filter: "direction=exposed"}, []string{"b"}},
 		{&pb.ListMcpServersRequest{Filter: "transport=streamable_http AND authentication=none_exception"}, []string{"c"}},
 		{&pb.ListMcpServersRequest{Filter: `owner="Team One"`}, []string{"a"}},
@@ -94,11 +95,14 @@ func TestServersAreFilteredAndOrdered(t *testing.T) {
 		{&pb.ListMcpServersRequest{Filter: "labels.env=prod"}, []string{"a"}},
 		{&pb.ListMcpServersRequest{Filter: "labels.env:*"}, []string{"a", "c"}},
 		{&pb.ListMcpServersRequest{Filter: `labels."a/b" = x AND name != b`}, []string{"a"}},
+		{&pb.ListMcpServersRequest{Filter: "review = pending"}, []string{"f"}},
+		{&pb.ListMcpServersRequest{Filter: "review = REVIEW_STATUS_APPROVED"}, []string{"d"}},
+		{&pb.ListMcpServersRequest{Filter: "review != none AND owner != nobody"}, []string{"d", "f"}},
 		{&pb.ListMcpServersRequest{Filter: "name=nobody"}, nil},
 		{&pb.ListMcpServersRequest{Filter: `name="' OR 1=1 --"`}, nil},
-		{&pb.ListMcpServersRequest{OrderBy: "name desc"}, []string{"d", "c", "b", "a"}},
-		{&pb.ListMcpServersRequest{OrderBy: "create_time desc", PageSize: 2}, []string{"d", "c"}},
-		{&pb.ListMcpServersRequest{OrderBy: "update_time desc", PageSize: 1}, []string{"d"}},
+		{&pb.ListMcpServersRequest{OrderBy: "name desc"}, []string{"f", "d", "c", "b", "a"}},
+		{&pb.ListMcpServersRequest{OrderBy: "create_time desc", PageSize: 2}, []string{"f", "d"}},
+		{&pb.ListMcpServersRequest{OrderBy: "update_time desc", PageSize: 1}, []string{"f"}},
 	} {
 		for face, send := range ways {
 			got := into(t, send(t, h, tokenOf(alpha, registry.RoleObserver), doList, c.request, nil), &pb.ListMcpServersResponse{})

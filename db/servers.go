@@ -15,7 +15,7 @@ import (
 type ServerQuery struct {
 	Page
 	// Conditions may ask for name, state, direction, transport, authentication,
-	// owner, connection and labels.KEY.
+	// owner, connection, review (its status) and labels.KEY.
 	Conditions []Condition
 	// Order is by name, create_time or update_time.
 	Order Order
@@ -26,6 +26,7 @@ type ServerQuery struct {
 var serverFields = map[string]field{
 	"name": {sql: "s.name"}, "state": {sql: "s.state"}, "direction": {sql: "s.direction"}, "transport": {sql: "s.transport"},
 	"authentication": {sql: "s.authentication"}, "owner": {sql: "s.owner"}, "connection": {sql: "s.connection_name"},
+	"review": {sql: "s.review_status"},
 	"labels": {kind: labelField},
 }
 

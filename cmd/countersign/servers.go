@@ -54,7 +54,7 @@ func listServersCommand(c *cli) *cobra.Command {
 			return showList(c, servers, all)
 		},
 	}
-	command.Flags().StringVar(&filter, "filter", "", "`EXPRESSION` of name, state, direction, transport, authentication, owner, connection and labels.KEY, compared by =, != and : (contains), joined by AND")
+	command.Flags().StringVar(&filter, "filter", "", "`EXPRESSION` of name, state, direction, transport, authentication, review, owner, connection and labels.KEY, compared by =, != and : (contains), joined by AND")
 	command.Flags().StringVar(&order, "order-by", "", "`FIELD`: name, create_time or update_time, with \" desc\" behind it for the reverse")
 	command.Flags().BoolVar(&retired, "show-retired", false, "retired servers too")
 	pages.addFlags(command.Flags())
