@@ -43,7 +43,8 @@ func (a *Activities) Register(ctx context.Context, in RegisterInput) (RegisterOu
 }
 
 // Decide applies a decision of an authenticated person. What the policy demands
-// of an approval, and who approved so far, is in the answer.
+// of an approval, and who approved so far, is in the answer; of one that is taken
+// back, what that leaves.
 func (a *Activities) Decide(ctx context.Context, in DecideInput) (ServerOutput, error) {
 	var descriptors []string
 	approves := in.Ruling.Verb == registry.VerbApprove && in.Ruling.Approval != nil
@@ -60,6 +61,11 @@ func (a *Activities) Decide(ctx context.Context, in DecideInput) (ServerOutput, 
 		change.Descriptors = descriptors
 		change.Stated = func(r *registry.Record) []string { return in.Ruling.Approval.Definitions(r.Snapshot) }
 	}
+	withdraws := in.Ruling.Verb == registry.VerbWithdrawApproval
+	if withdraws {
+		change.Catalog, change.Decisions = func(*registry.Server) bool { return true }, true
+		change.Stated = (*registry.Record).VotedDefinitions
+	}
 	var evidence *registry.Evidence
 	change.Apply = func(r *registry.Record, now time.Time) error {
 		a.govern(ctx, r)
@@ -68,7 +74,7 @@ func (a *Activities) Decide(ctx context.Context, in DecideInput) (ServerOutput, 
 		return err
 	}
 	out, err := a.apply(ctx, in.Tenant, "decided: "+in.Operation.Name, change)
-	if err != nil || !approves {
+	if err != nil || !approves && !withdraws {
 		return out, err
 	}
 	if evidence == nil { // a repeat is told what the first one was

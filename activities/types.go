@@ -34,8 +34,9 @@ type DecideInput struct {
 	Token     string             `json:"token,omitempty"` // of a signal: the decision token, for one use
 }
 
-// ServerOutput is the server after a change. Of an approval it has what the
-// policy demanded and what was approved so far, so that this is in the history.
+// ServerOutput is the server after a change. Of an approval, and of one that is
+// taken back, it has what the policy demanded and what was approved so far, so that
+// this is in the history.
 type ServerOutput struct {
 	Server   registry.Server    `json:"server"`
 	Evidence *registry.Evidence `json:"evidence,omitempty"`

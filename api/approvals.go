@@ -68,6 +68,12 @@ func (a approvals) MintDecisionToken(ctx context.Context, req *pb.MintDecisionTo
 	return &pb.MintDecisionTokenResponse{Token: token, TokenId: kept.TokenID, ExpireTime: moment(kept.ExpiresAt)}, nil
 }
 
+// WithdrawApproval implements ApprovalService.
+func (a approvals) WithdrawApproval(ctx context.Context, req *pb.WithdrawApprovalRequest) (*pb.WithdrawApprovalResponse, error) {
+	server, err := servers(a).decide(ctx, req.GetServerId(), rulingIn(registry.VerbWithdrawApproval, req))
+	return &pb.WithdrawApprovalResponse{Server: server}, err
+}
+
 // RenewException implements ApprovalService.
 func (a approvals) RenewException(ctx context.Context, req *pb.RenewExceptionRequest) (*pb.RenewExceptionResponse, error) {
 	if !a.opts.Installation.AllowNoneExceptions {

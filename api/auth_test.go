@@ -164,7 +164,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 	read := []string{"GetMcpServer", "ListMcpServers", "GetMcpCapabilities", "GetCapabilityReport", "ListMcpServerRuns", "ListTools", "GetTool"}
 	read = append(read, "GetReview", "GetDiff", "ListSnapshots", "ListDecisions", "GetMcpServerHealth", "ListProbes", "ListToolFacets", "GetToolImpact", "GetToolDescriptor", "ListToolDescriptors", "ListToolAssignments")
 	read = append(read, "ListExpiring", "GetPolicy", "ListPolicies", "CheckPolicy", "TestPolicy", "GetConnection", "ListConnections", "ListConnectionVersions")
-	operate := []string{"DiscoverMcpCapabilities", "TestMcpServer", "QuarantineMcpServer", "TestConnection"}
+	operate := []string{"DiscoverMcpCapabilities", "TestMcpServer", "QuarantineMcpServer", "TestConnection", "WithdrawApproval"}
 	maintain := []string{
 		"RegisterMcpServer", "UpdateMcpServer", "ActivateMcpServer", "RejectMcpServer", "RequestReview", "RetireMcpServer", "SetToolEnabled",
 		"SetToolsEnabled", "SetToolRequiresApproval", "CreateToolDescriptor", "PublishToolDescriptor", "DeprecateToolDescriptor",

@@ -179,7 +179,7 @@ func reviewOut(r *registry.Review) *pb.Review {
 	out := &pb.Review{
 		Status: reviews[r.Status], Digest: r.Digest, SnapshotDigest: r.Snapshot, TargetDigest: r.Target, RequestedBy: r.RequestedBy,
 		OpenTime: moment(r.OpenedAt), ExpireTime: moment(r.ExpiresAt), DecidedBy: r.DecidedBy, DecideTime: moment(r.DecidedAt),
-		DecisionId: r.DecisionID,
+		DecisionId: r.DecisionID, WithdrawnBy: strs(r.Withdrawn),
 	}
 	if t := r.Tally; t != nil {
 		out.Standing, out.PeopleMissing = text(t.String()), count(t.People)

@@ -87,6 +87,8 @@ func rulingIn(verb registry.Verb, req decision) registry.Ruling {
 		g.Digest, g.Approval = req.GetDigest(), approvalIn(req)
 	case *pb.RejectMcpServerRequest:
 		g.Digest = req.GetDigest()
+	case *pb.WithdrawApprovalRequest:
+		g.Digest = req.GetDigest()
 	case *pb.RenewExceptionRequest:
 		g.ExceptionExpiresAt = req.GetExpireTime().AsTime()
 	case *pb.ApproveLaunchRequest:

@@ -214,6 +214,7 @@ func (f *flows) Decide(ctx context.Context, _ string, in workflows.DecideInput) 
 	}
 	return f.apply(ctx, in.Tenant, db.Change{
 		ServerID: in.ServerID, Operation: in.Operation, Catalog: always,
+		Decisions: in.Ruling.Verb == registry.VerbWithdrawApproval, Stated: (*registry.Record).VotedDefinitions,
 		Apply: governed(func(r *registry.Record, now time.Time) error { return r.Decide(in.Ruling, in.Operation, now) }),
 	})
 }

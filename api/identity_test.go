@@ -92,6 +92,9 @@ var about = map[string]func(ref, toolID string) proto.Message{
 	doMint: func(ref, _ string) proto.Message {
 		return &pb.MintDecisionTokenRequest{ServerId: ref, Decision: pb.TokenDecision_TOKEN_DECISION_REJECT, Digest: "d"}
 	},
+	doWithdraw: func(ref, _ string) proto.Message {
+		return &pb.WithdrawApprovalRequest{ServerId: ref, Digest: "d"}
+	},
 	doRenew: func(ref, _ string) proto.Message {
 		return &pb.RenewExceptionRequest{ServerId: ref, ExpireTime: timestamppb.New(time.Now().Add(time.Hour)), Comment: "still a trial"}
 	},

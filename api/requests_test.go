@@ -63,6 +63,7 @@ const (
 	doBatch    = registryv1connect.McpRegistryServiceBatchResolveToolsProcedure
 	doOffer    = registryv1connect.McpRegistryServiceListCapabilitiesProcedure
 	doMint     = registryv1connect.ApprovalServiceMintDecisionTokenProcedure
+	doWithdraw = registryv1connect.ApprovalServiceWithdrawApprovalProcedure
 	doRenew    = registryv1connect.ApprovalServiceRenewExceptionProcedure
 	doExpiring = registryv1connect.ApprovalServiceListExpiringProcedure
 	doPolicy   = registryv1connect.PolicyServicePublishPolicyProcedure

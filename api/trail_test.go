@@ -123,6 +123,14 @@ var operations = map[string]operation{
 			return about[doMint]("minted", ""), &pb.MintDecisionTokenRequest{ServerId: "minted", Decision: pb.TokenDecision_TOKEN_DECISION_APPROVE_LAUNCH, Digest: "d"}
 		},
 	},
+	doWithdraw: {action: "withdraw_approval", kind: "server", name: "withdrawn", reason: registry.ReasonSuperseded, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+		s := h.discovered(t, h.registered(t, alpha, "withdrawn"), surface("x"))
+		asks(t, h, platform, doActivate, &pb.ActivateMcpServerRequest{
+			ServerId: "withdrawn", Digest: s.Review.Digest, Comment: "as it is", // by one of two
+			Tools: []*pb.ToolLine{{Tool: "x", Class: pb.SideEffectClass_SIDE_EFFECT_CLASS_PUBLICATION}},
+		}, &pb.ActivateMcpServerResponse{})
+		return &pb.WithdrawApprovalRequest{ServerId: "withdrawn", Digest: s.Review.Digest}, about[doWithdraw]("withdrawn", "")
+	}},
 	doRenew: {action: "renew_exception", kind: "server", name: "excepted", reason: registry.ReasonExceptionExpiry, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
 		s := h.discovered(t, h.registered(t, alpha, "excepted", func(g *registry.Registration) {
 			g.Authentication, g.ExceptionReason = registry.AuthNoneException, "a trial"

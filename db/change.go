@@ -29,7 +29,8 @@ type Change struct {
 	// Connection names the connection whose newest version comes as Record.Named.
 	// Whoever changes that connection waits.
 	Connection string
-	// Decisions says that Apply needs the decisions by which something is bound.
+	// Decisions says that Apply needs the decisions by which something is bound,
+	// and those of the approvals so far.
 	Decisions bool
 	// Descriptors are the ids that an approval names, loaded with the catalog.
 	Descriptors []string

@@ -269,7 +269,7 @@ func (t *tx) loadStated(ctx context.Context, snap *registry.Snapshot, digests []
 func (t *tx) loadDecisions(ctx context.Context, r *registry.Record) error {
 	var rows []decisionRow
 	err := t.NewSelect().Model(&rows).Where("d.tenant_id = ? AND d.server_id = ? AND d.decision_id IN (?)", t.tenant, r.Server.ServerID,
-		bun.List(append(r.Decided(), ""))).Scan(ctx) // a list of none is no SQL
+		bun.List(append(r.Asked(), ""))).Scan(ctx) // a list of none is no SQL
 	if err != nil {
 		return err
 	}

@@ -67,6 +67,7 @@ func (r *Record) approve(g Ruling, op Operation, now time.Time) error {
 	r.decided(g, op, ReviewApproved, now)
 	r.changes.Decision.Evidence = e
 	s.Review.Votes, s.Review.Tally = e.Votes, &e.Tally
+	s.Review.Withdrawn = minus(s.Review.Withdrawn, op.Actor.Subject)
 	dates := e.Verdict.Expiry.Dates(now)
 	if !exception.ExpiresAt.Equal(s.Exception.ExpiresAt) {
 		r.remind(TermException, exception.ExpiresAt, now)

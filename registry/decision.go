@@ -7,13 +7,14 @@ type Verb string
 
 // The verbs.
 const (
-	VerbApprove       Verb = "approve"
-	VerbReject        Verb = "reject"
-	VerbRequestReview Verb = "request_review"
-	VerbWithdraw      Verb = "withdraw"
-	VerbApproveLaunch Verb = "approve_launch"
-	VerbQuarantine    Verb = "quarantine"
-	VerbRenew         Verb = "renew_exception"
+	VerbApprove          Verb = "approve"
+	VerbReject           Verb = "reject"
+	VerbRequestReview    Verb = "request_review"
+	VerbWithdrawServer   Verb = "withdraw" // of the whole registration: it retires the server
+	VerbWithdrawApproval Verb = "withdraw_approval"
+	VerbApproveLaunch    Verb = "approve_launch"
+	VerbQuarantine       Verb = "quarantine"
+	VerbRenew            Verb = "renew_exception"
 )
 
 // Approval is the content of a decision to approve: exactly what may be
@@ -142,8 +143,10 @@ func (r *Record) decide(g Ruling, op Operation, now time.Time) error {
 		return r.reject(g, op, now)
 	case VerbRequestReview:
 		return r.requestReview(g, op, now)
-	case VerbWithdraw:
+	case VerbWithdrawServer:
 		return r.retire(g, op, now)
+	case VerbWithdrawApproval:
+		return r.withdraw(g, op, now)
 	case VerbApproveLaunch:
 		return r.approveLaunch(g, op, now)
 	case VerbQuarantine:

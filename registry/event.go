@@ -13,6 +13,7 @@ const (
 
 	EventApprovalExpiring  EventType = "tool-execution.mcp-servers.v1.mcp-approval-expiring"
 	EventApprovalExpired   EventType = "tool-execution.mcp-servers.v1.mcp-approval-expired"
+	EventApprovalWithdrawn EventType = "tool-execution.mcp-servers.v1.mcp-approval-withdrawn"
 	EventRequestExpiring   EventType = "tool-execution.mcp-servers.v1.mcp-approval-request-expiring"
 	EventExceptionExpiring EventType = "tool-execution.mcp-servers.v1.mcp-auth-exception-expiring"
 	EventPolicyPublished   EventType = "tool-execution.governance-policies.v1.governance-policy-published"
@@ -69,6 +70,18 @@ type ApprovalExpiring struct {
 	Bound      int       `json:"bound"`
 	DueAt      time.Time `json:"dueAt"`
 	EndsAt     time.Time `json:"endsAt"`
+}
+
+// ApprovalWithdrawn is the payload of EventApprovalWithdrawn: somebody took an
+// approval back before the policy was met. Whoever decided after seeing it may
+// want to look again.
+type ApprovalWithdrawn struct {
+	ServerID   string `json:"serverId"`
+	TenantID   string `json:"tenantId"`
+	Digest     string `json:"digest"` // of the review
+	Subject    string `json:"subject"`
+	DecisionID string `json:"decisionId"` // of the withdrawal
+	Remaining  int    `json:"remaining"`  // approvals that stand
 }
 
 // RequestExpiring is the payload of EventRequestExpiring: nobody decided yet.

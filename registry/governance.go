@@ -87,6 +87,7 @@ func (r *Record) collect(g Ruling, op Operation, e *Evidence, now time.Time) {
 	d.Applied, d.Evidence = true, e
 	r.changes.Decision = d
 	s.Review.Votes, s.Review.Tally = e.Votes, &e.Tally
+	s.Review.Withdrawn = minus(s.Review.Withdrawn, vote.Subject)
 	r.touch()
 	r.note("approved: " + short(d.Digest) + "; " + e.Tally.String())
 }

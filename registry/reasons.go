@@ -28,6 +28,7 @@ const (
 	ReasonSuperseded              Reason = "superseded"
 	ReasonAlreadyDecided          Reason = "already_decided"
 	ReasonNothingToReview         Reason = "nothing_to_review"
+	ReasonNothingToWithdraw       Reason = "nothing_to_withdraw"
 	ReasonNothingDiscovered       Reason = "nothing_discovered"
 	ReasonNothingApproved         Reason = "nothing_approved"
 	ReasonSnapshotNotFound        Reason = "snapshot_not_found"
@@ -195,6 +196,7 @@ var reasons = map[Reason]struct {
 	ReasonSuperseded:              {CodeAborted, "the decision names a digest that is no longer under review"},
 	ReasonAlreadyDecided:          {CodeAborted, "this digest was decided already"},
 	ReasonNothingToReview:         {CodePrecondition, "no approval is pending"},
+	ReasonNothingToWithdraw:       {CodePrecondition, "who asks has given no approval in the review that is open"},
 	ReasonNothingDiscovered:       {CodePrecondition, "the server was never discovered"},
 	ReasonNothingApproved:         {CodePrecondition, "nothing of the server was approved yet, so there is nothing to compare with"},
 	ReasonSnapshotNotFound:        {CodeNotFound, "the tenant has no snapshot of this digest, or keeps it no longer"},

@@ -29,8 +29,8 @@ type Record struct {
 	// Bundle is the published bundle that Server.GovernancePolicyRef names; nil
 	// when it names a built-in one or none. It comes with the catalog.
 	Bundle *PolicyBundle
-	// Decisions are those that something is bound by, by id. They come when a
-	// change asks for them.
+	// Decisions are those that something is bound by and those of the approvals so
+	// far, by id. They come when a change asks for them.
 	Decisions map[string]Decision
 	// Governance asks it. Whoever can evaluate bundles sets it.
 	Governance Governance

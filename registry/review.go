@@ -32,8 +32,9 @@ type Review struct {
 	DecidedAt   time.Time    `json:"decidedAt" bun:"decided_at,nullzero"`
 	DecidedBy   string       `json:"decidedBy" bun:"decided_by"`
 	DecisionID  string       `json:"decisionId" bun:"decision_id"`
-	Votes       []Vote       `json:"votes,omitempty" bun:"votes,type:text"` // approvals so far; a new request voids them
-	Tally       *Tally       `json:"tally,omitempty" bun:"tally,type:text"` // where they stand; nil: there are none
+	Votes       []Vote       `json:"votes,omitempty" bun:"votes,type:text"`         // approvals so far; a new request voids them
+	Tally       *Tally       `json:"tally,omitempty" bun:"tally,type:text"`         // where they stand; nil: there are none
+	Withdrawn   []string     `json:"withdrawn,omitempty" bun:"withdrawn,type:text"` // who took an approval back and gave no other since
 }
 
 // ReviewDigest addresses a pair of snapshot and target.

@@ -45,7 +45,7 @@ func Votes(decisions []Decision) []Vote {
 
 // Standing gives the last approval of each person among votes that stand in the order in which they were taken: what
 // somebody approved before that, in this review or another, is void. A request to review the pair again voids all
-// before it.
+// before it, and whoever takes an approval back has none.
 func Standing(review string, votes []Vote) []Vote {
 	var out []Vote
 	for _, vote := range votes {
@@ -57,7 +57,9 @@ func Standing(review string, votes []Vote) []Vote {
 		case VerbApprove:
 			out = slices.DeleteFunc(out, func(v Vote) bool { return v.Subject == vote.Subject })
 			out = append(out, vote)
-		case VerbReject, VerbWithdraw, VerbApproveLaunch, VerbQuarantine, VerbRenew:
+		case VerbWithdrawApproval:
+			out = slices.DeleteFunc(out, func(v Vote) bool { return v.Subject == vote.Subject })
+		case VerbReject, VerbWithdrawServer, VerbApproveLaunch, VerbQuarantine, VerbRenew:
 		}
 	}
 	return out

@@ -81,7 +81,7 @@ func TestRecord(t *testing.T) {
 	dead.Edit(func(s *mcptest.Script) { s.Faults = nil })
 	h.discover("dead")
 	h.is("dead", registry.StateVerified)
-	h.decide("dead", registry.Ruling{Verb: registry.VerbWithdraw})
+	h.decide("dead", registry.Ruling{Verb: registry.VerbWithdrawServer})
 	h.save("server-first-discovery-failed", workflows.ServerWorkflowID("default", "dead"))
 	h.save("discovery-failed", workflows.DiscoveryWorkflowID("default", id, 1))
 
@@ -183,6 +183,25 @@ func TestRecord(t *testing.T) {
 	h.until("brief", "expired", func(v db.ServerView) bool { return v.Counts.Bound == 0 && len(v.Terms) == 0 })
 	h.retire("brief")
 	h.save("server-approval-expired", workflows.ServerWorkflowID("default", "brief"))
+
+	// An approval that is taken back before it counted, and afterwards cannot be.
+	h.publishes("name: eyes\nversion: 1\napproval:\n  - {name: all, when: 'true', approvers: 2}\n")
+	h.register("withdrawn", one.URL, under("eyes"))
+	asked := h.is("withdrawn", registry.StateVerified)
+	for _, in := range []workflows.DecideInput{
+		approvedBy(asked, somebody("bob"), "a"), withdrawal(asked, somebody("bob")), approvedBy(asked, somebody("carl"), "a"),
+		withdrawal(asked, somebody("bob")), approvedBy(asked, somebody("dora"), "a"),
+	} {
+		if _, err := h.client.Decide(t.Context(), "withdrawn", in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.is("withdrawn", registry.StateActive)
+	if _, err := h.client.Decide(t.Context(), "withdrawn", withdrawal(asked, somebody("carl"))); registry.ReasonOf(err) != registry.ReasonAlreadyDecided {
+		t.Fatal(err)
+	}
+	h.retire("withdrawn")
+	h.save("server-approval-withdrawn", workflows.ServerWorkflowID("default", "withdrawn"))
 
 	// A connection that is edited, and a server that takes what it became.
 	shared := registry.Connection{Name: "shared", URL: one.URL}.Normal()

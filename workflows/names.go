@@ -28,13 +28,18 @@ const (
 	UpdateEditConnection  = "edit_connection"
 
 	// Decisions, as updates and as signals with the same payload.
-	DecisionApprove       = "approve"
-	DecisionReject        = "reject"
-	DecisionRequestReview = "request_review"
-	DecisionWithdraw      = "withdraw"
-	DecisionApproveLaunch = "approve_launch"
-	DecisionQuarantine    = "quarantine"
-	DecisionRenew         = "renew_exception"
+	DecisionApprove        = "approve"
+	DecisionReject         = "reject"
+	DecisionRequestReview  = "request_review"
+	DecisionWithdrawServer = "withdraw" // of the whole registration: it retires the server
+	DecisionApproveLaunch  = "approve_launch"
+	DecisionQuarantine     = "quarantine"
+	DecisionRenew          = "renew_exception"
+
+	// DecisionWithdrawApproval takes somebody's approval back before it counted.
+	// It comes as an update alone: nobody but the one who gave it may do that, and
+	// no token is for it.
+	DecisionWithdrawApproval = "withdraw_approval"
 
 	SignalProbe  = "probe_outcome"
 	SignalPolicy = "policy_changed"
@@ -49,7 +54,7 @@ const (
 )
 
 // decisions lists the decisions that come as updates and as signals.
-var decisions = []string{DecisionApprove, DecisionReject, DecisionRequestReview, DecisionWithdraw, DecisionApproveLaunch, DecisionQuarantine, DecisionRenew}
+var decisions = []string{DecisionApprove, DecisionReject, DecisionRequestReview, DecisionWithdrawServer, DecisionApproveLaunch, DecisionQuarantine, DecisionRenew}
 
 // Search attributes, to be registered in the namespace.
 var (

@@ -14,7 +14,7 @@ func TestNamesOnTheWireNeverChange(t *testing.T) {
 	got := []string{
 		workflows.TaskQueue, workflows.ServerWorkflow, workflows.DiscoveryWorkflow, workflows.ConnectionTestWorkflow, workflows.ProbeSweepWorkflow,
 		workflows.UpdateRegister, workflows.UpdateEdit, workflows.UpdateDiscover, workflows.UpdateSetEnabled, workflows.UpdateRequireApproval, workflows.UpdateRetire,
-		workflows.DecisionApprove, workflows.DecisionReject, workflows.DecisionRequestReview, workflows.DecisionWithdraw, workflows.SignalProbe,
+		workflows.DecisionApprove, workflows.DecisionReject, workflows.DecisionRequestReview, workflows.DecisionWithdrawServer, workflows.DecisionWithdrawApproval, workflows.SignalProbe,
 		workflows.QueryStatus, workflows.QueryReview, workflows.ScheduleProbe,
 		workflows.AttributeTenant.GetName(), workflows.AttributeServer.GetName(), workflows.AttributeState.GetName(),
 		workflows.PolicyChangeWorkflow, workflows.DecisionRenew, workflows.SignalPolicy, workflows.PolicyWorkflowID("t", "n@1"),
@@ -24,7 +24,7 @@ func TestNamesOnTheWireNeverChange(t *testing.T) {
 	want := []string{
 		"countersign", "Server", "Discovery", "ConnectionTest", "ProbeSweep",
 		"register", "edit", "discover", "set_enabled", "set_requires_approval", "retire",
-		"approve", "reject", "request_review", "withdraw", "probe_outcome",
+		"approve", "reject", "request_review", "withdraw", "withdraw_approval", "probe_outcome",
 		"status", "pending_approval", "handshake-probe",
 		"CountersignTenant", "CountersignServer", "CountersignState",
 		"PolicyChange", "renew_exception", "policy_changed", "policy/t/n@1",

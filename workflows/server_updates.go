@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"slices"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -28,7 +29,7 @@ func (s *server) listen(ctx workflow.Context) error {
 			return err
 		}
 	}
-	for _, verb := range decisions {
+	for _, verb := range append(slices.Clone(decisions), DecisionWithdrawApproval) {
 		err := workflow.SetUpdateHandler(ctx, verb, func(ctx workflow.Context, in activities.DecideInput) (activities.ServerOutput, error) {
 			return s.onDecide(ctx, registry.Verb(verb), in)
 		})

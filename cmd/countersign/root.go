@@ -33,6 +33,7 @@ somebody countersigned it, and what changes after that is no longer callable.`,
 	client := []*cobra.Command{
 		newServerCommand(c),
 		newConnectionCommand(c),
+		newApprovalsCommand(c),
 		newToolsCommand(c),
 		newDescriptorsCommand(c),
 		newAssignmentsCommand(c),

@@ -220,6 +220,125 @@ func (x *MintDecisionTokenResponse) GetExpireTime() *timestamppb.Timestamp {
 	return nil
 }
 
+// Request of WithdrawApproval.
+type WithdrawApprovalRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server's id or name.
+	ServerId string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	// The digest of the review, as it was approved.
+	Digest string `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	// Why.
+	Comment string `protobuf:"bytes,3,opt,name=comment,proto3" json:"comment,omitempty"`
+	// What the caller saw.
+	Etag          string `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WithdrawApprovalRequest) Reset() {
+	*x = WithdrawApprovalRequest{}
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WithdrawApprovalRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WithdrawApprovalRequest) ProtoMessage() {}
+
+func (x *WithdrawApprovalRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WithdrawApprovalRequest.ProtoReflect.Descriptor instead.
+func (*WithdrawApprovalRequest) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *WithdrawApprovalRequest) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+func (x *WithdrawApprovalRequest) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *WithdrawApprovalRequest) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+func (x *WithdrawApprovalRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+// Response of WithdrawApproval.
+type WithdrawApprovalResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server as it is now.
+	Server        *McpServer `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WithdrawApprovalResponse) Reset() {
+	*x = WithdrawApprovalResponse{}
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WithdrawApprovalResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WithdrawApprovalResponse) ProtoMessage() {}
+
+func (x *WithdrawApprovalResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WithdrawApprovalResponse.ProtoReflect.Descriptor instead.
+func (*WithdrawApprovalResponse) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *WithdrawApprovalResponse) GetServer() *McpServer {
+	if x != nil {
+		return x.Server
+	}
+	return nil
+}
+
 // Request of RenewException.
 type RenewExceptionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -237,7 +356,7 @@ type RenewExceptionRequest struct {
 
 func (x *RenewExceptionRequest) Reset() {
 	*x = RenewExceptionRequest{}
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[2]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -249,7 +368,7 @@ func (x *RenewExceptionRequest) String() string {
 func (*RenewExceptionRequest) ProtoMessage() {}
 
 func (x *RenewExceptionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[2]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -262,7 +381,7 @@ func (x *RenewExceptionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewExceptionRequest.ProtoReflect.Descriptor instead.
 func (*RenewExceptionRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{2}
+	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RenewExceptionRequest) GetServerId() string {
@@ -304,7 +423,7 @@ type RenewExceptionResponse struct {
 
 func (x *RenewExceptionResponse) Reset() {
 	*x = RenewExceptionResponse{}
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[3]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -316,7 +435,7 @@ func (x *RenewExceptionResponse) String() string {
 func (*RenewExceptionResponse) ProtoMessage() {}
 
 func (x *RenewExceptionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[3]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -329,7 +448,7 @@ func (x *RenewExceptionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewExceptionResponse.ProtoReflect.Descriptor instead.
 func (*RenewExceptionResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{3}
+	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RenewExceptionResponse) GetServer() *McpServer {
@@ -354,7 +473,7 @@ type ListExpiringRequest struct {
 
 func (x *ListExpiringRequest) Reset() {
 	*x = ListExpiringRequest{}
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[4]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -366,7 +485,7 @@ func (x *ListExpiringRequest) String() string {
 func (*ListExpiringRequest) ProtoMessage() {}
 
 func (x *ListExpiringRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[4]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -379,7 +498,7 @@ func (x *ListExpiringRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListExpiringRequest.ProtoReflect.Descriptor instead.
 func (*ListExpiringRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{4}
+	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListExpiringRequest) GetWithin() *durationpb.Duration {
@@ -418,7 +537,7 @@ type ListExpiringResponse struct {
 
 func (x *ListExpiringResponse) Reset() {
 	*x = ListExpiringResponse{}
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[5]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -430,7 +549,7 @@ func (x *ListExpiringResponse) String() string {
 func (*ListExpiringResponse) ProtoMessage() {}
 
 func (x *ListExpiringResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[5]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -443,7 +562,7 @@ func (x *ListExpiringResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListExpiringResponse.ProtoReflect.Descriptor instead.
 func (*ListExpiringResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{5}
+	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListExpiringResponse) GetExpiring() []*Expiring {
@@ -494,7 +613,7 @@ type Expiring struct {
 
 func (x *Expiring) Reset() {
 	*x = Expiring{}
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[6]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -506,7 +625,7 @@ func (x *Expiring) String() string {
 func (*Expiring) ProtoMessage() {}
 
 func (x *Expiring) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[6]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -519,7 +638,7 @@ func (x *Expiring) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expiring.ProtoReflect.Descriptor instead.
 func (*Expiring) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{6}
+	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Expiring) GetKind() string {
@@ -602,7 +721,16 @@ const file_countersign_registry_v1_approval_service_proto_rawDesc = "" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x19\n" +
 	"\btoken_id\x18\x02 \x01(\tR\atokenId\x12;\n" +
 	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\"\xc8\x01\n" +
+	"expireTime\"\xa7\x01\n" +
+	"\x17WithdrawApprovalRequest\x12'\n" +
+	"\tserver_id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\x01R\bserverId\x12\"\n" +
+	"\x06digest\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\x01R\x06digest\x12\"\n" +
+	"\acomment\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\acomment\x12\x1b\n" +
+	"\x04etag\x18\x04 \x01(\tB\a\xbaH\x04r\x02(@R\x04etag\"V\n" +
+	"\x18WithdrawApprovalResponse\x12:\n" +
+	"\x06server\x18\x01 \x01(\v2\".countersign.registry.v1.McpServerR\x06server\"\xc8\x01\n" +
 	"\x15RenewExceptionRequest\x12'\n" +
 	"\tserver_id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80\x01R\bserverId\x12C\n" +
@@ -640,9 +768,10 @@ const file_countersign_registry_v1_approval_service_proto_rawDesc = "" +
 	"\x1aTOKEN_DECISION_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16TOKEN_DECISION_APPROVE\x10\x01\x12\x19\n" +
 	"\x15TOKEN_DECISION_REJECT\x10\x02\x12!\n" +
-	"\x1dTOKEN_DECISION_APPROVE_LAUNCH\x10\x032\x8f\x04\n" +
+	"\x1dTOKEN_DECISION_APPROVE_LAUNCH\x10\x032\xd0\x05\n" +
 	"\x0fApprovalService\x12\xb6\x01\n" +
-	"\x11MintDecisionToken\x121.countersign.registry.v1.MintDecisionTokenRequest\x1a2.countersign.registry.v1.MintDecisionTokenResponse\":\x82\xd3\xe4\x93\x024:\x01*\"//factory/mcp-servers/{server_id}/decision-token\x12\xb6\x01\n" +
+	"\x11MintDecisionToken\x121.countersign.registry.v1.MintDecisionTokenRequest\x1a2.countersign.registry.v1.MintDecisionTokenResponse\":\x82\xd3\xe4\x93\x024:\x01*\"//factory/mcp-servers/{server_id}/decision-token\x12\xbe\x01\n" +
+	"\x10WithdrawApproval\x120.countersign.registry.v1.WithdrawApprovalRequest\x1a1.countersign.registry.v1.WithdrawApprovalResponse\"E\x82\xd3\xe4\x93\x02?:\x01*b\x06server\"2/factory/mcp-servers/{server_id}/withdraw-approval\x12\xb6\x01\n" +
 	"\x0eRenewException\x12..countersign.registry.v1.RenewExceptionRequest\x1a/.countersign.registry.v1.RenewExceptionResponse\"C\x82\xd3\xe4\x93\x02=:\x01*b\x06server\"0/factory/mcp-servers/{server_id}/renew-exception\x12\x89\x01\n" +
 	"\fListExpiring\x12,.countersign.registry.v1.ListExpiringRequest\x1a-.countersign.registry.v1.ListExpiringResponse\"\x1c\x82\xd3\xe4\x93\x02\x13\x12\x11/factory/expiring\x90\x02\x01B6Z4countersign/proto/countersign/registry/v1;registryv1b\x06proto3"
 
@@ -659,41 +788,46 @@ func file_countersign_registry_v1_approval_service_proto_rawDescGZIP() []byte {
 }
 
 var file_countersign_registry_v1_approval_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_countersign_registry_v1_approval_service_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_countersign_registry_v1_approval_service_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_countersign_registry_v1_approval_service_proto_goTypes = []any{
 	(TokenDecision)(0),                // 0: countersign.registry.v1.TokenDecision
 	(*MintDecisionTokenRequest)(nil),  // 1: countersign.registry.v1.MintDecisionTokenRequest
 	(*MintDecisionTokenResponse)(nil), // 2: countersign.registry.v1.MintDecisionTokenResponse
-	(*RenewExceptionRequest)(nil),     // 3: countersign.registry.v1.RenewExceptionRequest
-	(*RenewExceptionResponse)(nil),    // 4: countersign.registry.v1.RenewExceptionResponse
-	(*ListExpiringRequest)(nil),       // 5: countersign.registry.v1.ListExpiringRequest
-	(*ListExpiringResponse)(nil),      // 6: countersign.registry.v1.ListExpiringResponse
-	(*Expiring)(nil),                  // 7: countersign.registry.v1.Expiring
-	(*durationpb.Duration)(nil),       // 8: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),     // 9: google.protobuf.Timestamp
-	(*McpServer)(nil),                 // 10: countersign.registry.v1.McpServer
+	(*WithdrawApprovalRequest)(nil),   // 3: countersign.registry.v1.WithdrawApprovalRequest
+	(*WithdrawApprovalResponse)(nil),  // 4: countersign.registry.v1.WithdrawApprovalResponse
+	(*RenewExceptionRequest)(nil),     // 5: countersign.registry.v1.RenewExceptionRequest
+	(*RenewExceptionResponse)(nil),    // 6: countersign.registry.v1.RenewExceptionResponse
+	(*ListExpiringRequest)(nil),       // 7: countersign.registry.v1.ListExpiringRequest
+	(*ListExpiringResponse)(nil),      // 8: countersign.registry.v1.ListExpiringResponse
+	(*Expiring)(nil),                  // 9: countersign.registry.v1.Expiring
+	(*durationpb.Duration)(nil),       // 10: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),     // 11: google.protobuf.Timestamp
+	(*McpServer)(nil),                 // 12: countersign.registry.v1.McpServer
 }
 var file_countersign_registry_v1_approval_service_proto_depIdxs = []int32{
 	0,  // 0: countersign.registry.v1.MintDecisionTokenRequest.decision:type_name -> countersign.registry.v1.TokenDecision
-	8,  // 1: countersign.registry.v1.MintDecisionTokenRequest.ttl:type_name -> google.protobuf.Duration
-	9,  // 2: countersign.registry.v1.MintDecisionTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	9,  // 3: countersign.registry.v1.RenewExceptionRequest.expire_time:type_name -> google.protobuf.Timestamp
-	10, // 4: countersign.registry.v1.RenewExceptionResponse.server:type_name -> countersign.registry.v1.McpServer
-	8,  // 5: countersign.registry.v1.ListExpiringRequest.within:type_name -> google.protobuf.Duration
-	7,  // 6: countersign.registry.v1.ListExpiringResponse.expiring:type_name -> countersign.registry.v1.Expiring
-	9,  // 7: countersign.registry.v1.Expiring.end_time:type_name -> google.protobuf.Timestamp
-	9,  // 8: countersign.registry.v1.Expiring.due_time:type_name -> google.protobuf.Timestamp
-	1,  // 9: countersign.registry.v1.ApprovalService.MintDecisionToken:input_type -> countersign.registry.v1.MintDecisionTokenRequest
-	3,  // 10: countersign.registry.v1.ApprovalService.RenewException:input_type -> countersign.registry.v1.RenewExceptionRequest
-	5,  // 11: countersign.registry.v1.ApprovalService.ListExpiring:input_type -> countersign.registry.v1.ListExpiringRequest
-	2,  // 12: countersign.registry.v1.ApprovalService.MintDecisionToken:output_type -> countersign.registry.v1.MintDecisionTokenResponse
-	4,  // 13: countersign.registry.v1.ApprovalService.RenewException:output_type -> countersign.registry.v1.RenewExceptionResponse
-	6,  // 14: countersign.registry.v1.ApprovalService.ListExpiring:output_type -> countersign.registry.v1.ListExpiringResponse
-	12, // [12:15] is the sub-list for method output_type
-	9,  // [9:12] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	10, // 1: countersign.registry.v1.MintDecisionTokenRequest.ttl:type_name -> google.protobuf.Duration
+	11, // 2: countersign.registry.v1.MintDecisionTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	12, // 3: countersign.registry.v1.WithdrawApprovalResponse.server:type_name -> countersign.registry.v1.McpServer
+	11, // 4: countersign.registry.v1.RenewExceptionRequest.expire_time:type_name -> google.protobuf.Timestamp
+	12, // 5: countersign.registry.v1.RenewExceptionResponse.server:type_name -> countersign.registry.v1.McpServer
+	10, // 6: countersign.registry.v1.ListExpiringRequest.within:type_name -> google.protobuf.Duration
+	9,  // 7: countersign.registry.v1.ListExpiringResponse.expiring:type_name -> countersign.registry.v1.Expiring
+	11, // 8: countersign.registry.v1.Expiring.end_time:type_name -> google.protobuf.Timestamp
+	11, // 9: countersign.registry.v1.Expiring.due_time:type_name -> google.protobuf.Timestamp
+	1,  // 10: countersign.registry.v1.ApprovalService.MintDecisionToken:input_type -> countersign.registry.v1.MintDecisionTokenRequest
+	3,  // 11: countersign.registry.v1.ApprovalService.WithdrawApproval:input_type -> countersign.registry.v1.WithdrawApprovalRequest
+	5,  // 12: countersign.registry.v1.ApprovalService.RenewException:input_type -> countersign.registry.v1.RenewExceptionRequest
+	7,  // 13: countersign.registry.v1.ApprovalService.ListExpiring:input_type -> countersign.registry.v1.ListExpiringRequest
+	2,  // 14: countersign.registry.v1.ApprovalService.MintDecisionToken:output_type -> countersign.registry.v1.MintDecisionTokenResponse
+	4,  // 15: countersign.registry.v1.ApprovalService.WithdrawApproval:output_type -> countersign.registry.v1.WithdrawApprovalResponse
+	6,  // 16: countersign.registry.v1.ApprovalService.RenewException:output_type -> countersign.registry.v1.RenewExceptionResponse
+	8,  // 17: countersign.registry.v1.ApprovalService.ListExpiring:output_type -> countersign.registry.v1.ListExpiringResponse
+	14, // [14:18] is the sub-list for method output_type
+	10, // [10:14] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_countersign_registry_v1_approval_service_proto_init() }
@@ -708,7 +842,7 @@ func file_countersign_registry_v1_approval_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_countersign_registry_v1_approval_service_proto_rawDesc), len(file_countersign_registry_v1_approval_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

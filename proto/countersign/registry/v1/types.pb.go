@@ -1244,6 +1244,8 @@ type Review struct {
 	Standing string `protobuf:"bytes,12,opt,name=standing,proto3" json:"standing,omitempty"`
 	// How many more people are needed at least.
 	PeopleMissing int32 `protobuf:"varint,13,opt,name=people_missing,json=peopleMissing,proto3" json:"people_missing,omitempty"`
+	// Who took an approval back and gave no other since.
+	WithdrawnBy   []string `protobuf:"bytes,14,rep,name=withdrawn_by,json=withdrawnBy,proto3" json:"withdrawn_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1367,6 +1369,13 @@ func (x *Review) GetPeopleMissing() int32 {
 		return x.PeopleMissing
 	}
 	return 0
+}
+
+func (x *Review) GetWithdrawnBy() []string {
+	if x != nil {
+		return x.WithdrawnBy
+	}
+	return nil
 }
 
 // One approval of what is under review.
@@ -2605,7 +2614,7 @@ const file_countersign_registry_v1_types_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
 	"\asummary\x18\x03 \x01(\tR\asummary\x12\x1b\n" +
 	"\tnext_step\x18\x04 \x01(\tR\bnextStep\x120\n" +
-	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xc1\x04\n" +
+	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xe4\x04\n" +
 	"\x06Review\x12=\n" +
 	"\x06status\x18\x01 \x01(\x0e2%.countersign.registry.v1.ReviewStatusR\x06status\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12'\n" +
@@ -2624,7 +2633,8 @@ const file_countersign_registry_v1_types_proto_rawDesc = "" +
 	"decisionId\x129\n" +
 	"\x05votes\x18\v \x03(\v2#.countersign.registry.v1.ReviewVoteR\x05votes\x12\x1a\n" +
 	"\bstanding\x18\f \x01(\tR\bstanding\x12%\n" +
-	"\x0epeople_missing\x18\r \x01(\x05R\rpeopleMissing\"\xce\x01\n" +
+	"\x0epeople_missing\x18\r \x01(\x05R\rpeopleMissing\x12!\n" +
+	"\fwithdrawn_by\x18\x0e \x03(\tR\vwithdrawnBy\"\xce\x01\n" +
 	"\n" +
 	"ReviewVote\x12\x18\n" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x12\x14\n" +

@@ -36,6 +36,9 @@ const (
 	// ApprovalServiceMintDecisionTokenProcedure is the fully-qualified name of the ApprovalService's
 	// MintDecisionToken RPC.
 	ApprovalServiceMintDecisionTokenProcedure = "/countersign.registry.v1.ApprovalService/MintDecisionToken"
+	// ApprovalServiceWithdrawApprovalProcedure is the fully-qualified name of the ApprovalService's
+	// WithdrawApproval RPC.
+	ApprovalServiceWithdrawApprovalProcedure = "/countersign.registry.v1.ApprovalService/WithdrawApproval"
 	// ApprovalServiceRenewExceptionProcedure is the fully-qualified name of the ApprovalService's
 	// RenewException RPC.
 	ApprovalServiceRenewExceptionProcedure = "/countersign.registry.v1.ApprovalService/RenewException"
@@ -50,6 +53,11 @@ type ApprovalServiceClient interface {
 	// a Temporal signal, once, in the caller's name. The caller must be allowed to
 	// take that decision. The token is told once and never again.
 	MintDecisionToken(context.Context, *v1.MintDecisionTokenRequest) (*v1.MintDecisionTokenResponse, error)
+	// Takes the caller's own approval back from the review that is open, as long as
+	// the governance policy wants more of them. To ask again is no fault. What was
+	// approved by enough people is in force: quarantine the server, or ask for a
+	// review and reject it.
+	WithdrawApproval(context.Context, *v1.WithdrawApprovalRequest) (*v1.WithdrawApprovalResponse, error)
 	// Lets a server be used without authentication for longer, without a new
 	// review. Needs the role of a platform administrator.
 	RenewException(context.Context, *v1.RenewExceptionRequest) (*v1.RenewExceptionResponse, error)
@@ -75,6 +83,12 @@ func NewApprovalServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			connect.WithSchema(approvalServiceMethods.ByName("MintDecisionToken")),
 			connect.WithClientOptions(opts...),
 		),
+		withdrawApproval: connect.NewClient[v1.WithdrawApprovalRequest, v1.WithdrawApprovalResponse](
+			httpClient,
+			baseURL+ApprovalServiceWithdrawApprovalProcedure,
+			connect.WithSchema(approvalServiceMethods.ByName("WithdrawApproval")),
+			connect.WithClientOptions(opts...),
+		),
 		renewException: connect.NewClient[v1.RenewExceptionRequest, v1.RenewExceptionResponse](
 			httpClient,
 			baseURL+ApprovalServiceRenewExceptionProcedure,
@@ -94,6 +108,7 @@ func NewApprovalServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 // approvalServiceClient implements ApprovalServiceClient.
 type approvalServiceClient struct {
 	mintDecisionToken *connect.Client[v1.MintDecisionTokenRequest, v1.MintDecisionTokenResponse]
+	withdrawApproval  *connect.Client[v1.WithdrawApprovalRequest, v1.WithdrawApprovalResponse]
 	renewException    *connect.Client[v1.RenewExceptionRequest, v1.RenewExceptionResponse]
 	listExpiring      *connect.Client[v1.ListExpiringRequest, v1.ListExpiringResponse]
 }
@@ -101,6 +116,15 @@ type approvalServiceClient struct {
 // MintDecisionToken calls countersign.registry.v1.ApprovalService.MintDecisionToken.
 func (c *approvalServiceClient) MintDecisionToken(ctx context.Context, req *v1.MintDecisionTokenRequest) (*v1.MintDecisionTokenResponse, error) {
 	response, err := c.mintDecisionToken.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// WithdrawApproval calls countersign.registry.v1.ApprovalService.WithdrawApproval.
+func (c *approvalServiceClient) WithdrawApproval(ctx context.Context, req *v1.WithdrawApprovalRequest) (*v1.WithdrawApprovalResponse, error) {
+	response, err := c.withdrawApproval.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -132,6 +156,11 @@ type ApprovalServiceHandler interface {
 	// a Temporal signal, once, in the caller's name. The caller must be allowed to
 	// take that decision. The token is told once and never again.
 	MintDecisionToken(context.Context, *v1.MintDecisionTokenRequest) (*v1.MintDecisionTokenResponse, error)
+	// Takes the caller's own approval back from the review that is open, as long as
+	// the governance policy wants more of them. To ask again is no fault. What was
+	// approved by enough people is in force: quarantine the server, or ask for a
+	// review and reject it.
+	WithdrawApproval(context.Context, *v1.WithdrawApprovalRequest) (*v1.WithdrawApprovalResponse, error)
 	// Lets a server be used without authentication for longer, without a new
 	// review. Needs the role of a platform administrator.
 	RenewException(context.Context, *v1.RenewExceptionRequest) (*v1.RenewExceptionResponse, error)
@@ -153,6 +182,12 @@ func NewApprovalServiceHandler(svc ApprovalServiceHandler, opts ...connect.Handl
 		connect.WithSchema(approvalServiceMethods.ByName("MintDecisionToken")),
 		connect.WithHandlerOptions(opts...),
 	)
+	approvalServiceWithdrawApprovalHandler := connect.NewUnaryHandlerSimple(
+		ApprovalServiceWithdrawApprovalProcedure,
+		svc.WithdrawApproval,
+		connect.WithSchema(approvalServiceMethods.ByName("WithdrawApproval")),
+		connect.WithHandlerOptions(opts...),
+	)
 	approvalServiceRenewExceptionHandler := connect.NewUnaryHandlerSimple(
 		ApprovalServiceRenewExceptionProcedure,
 		svc.RenewException,
@@ -170,6 +205,8 @@ func NewApprovalServiceHandler(svc ApprovalServiceHandler, opts ...connect.Handl
 		switch r.URL.Path {
 		case ApprovalServiceMintDecisionTokenProcedure:
 			approvalServiceMintDecisionTokenHandler.ServeHTTP(w, r)
+		case ApprovalServiceWithdrawApprovalProcedure:
+			approvalServiceWithdrawApprovalHandler.ServeHTTP(w, r)
 		case ApprovalServiceRenewExceptionProcedure:
 			approvalServiceRenewExceptionHandler.ServeHTTP(w, r)
 		case ApprovalServiceListExpiringProcedure:
@@ -185,6 +222,10 @@ type UnimplementedApprovalServiceHandler struct{}
 
 func (UnimplementedApprovalServiceHandler) MintDecisionToken(context.Context, *v1.MintDecisionTokenRequest) (*v1.MintDecisionTokenResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.ApprovalService.MintDecisionToken is not implemented"))
+}
+
+func (UnimplementedApprovalServiceHandler) WithdrawApproval(context.Context, *v1.WithdrawApprovalRequest) (*v1.WithdrawApprovalResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.ApprovalService.WithdrawApproval is not implemented"))
 }
 
 func (UnimplementedApprovalServiceHandler) RenewException(context.Context, *v1.RenewExceptionRequest) (*v1.RenewExceptionResponse, error) {
