@@ -23,8 +23,8 @@ run: ## run everything in one process, on this machine
 	go run ./cmd/countersign-dev
 
 .PHONY: build
-build: ## build both programs into bin/
-	go build -ldflags='-s -w' -o bin/ ./cmd/countersign ./cmd/countersign-dev
+build: ## build the programs into bin/
+	go build -ldflags='-s -w' -o bin/ ./cmd/countersign ./cmd/countersign-dev ./cmd/countersign-utilities
 
 .PHONY: test
 test: .cache/bin/gotestsum ## run the tests; starts a Postgres for them, and installs it if there is none

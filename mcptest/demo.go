@@ -16,11 +16,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 )
 
-// Demo is a small MCP server with three deterministic tools. It speaks
-// 2026-07-28 and the older revisions, keeps no sessions, and can be stopped and
-// started without giving up its port:
+// Demo is a small MCP server with three deterministic tools, and an extension
+// that contributes them (requirements.md, R109). It speaks 2026-07-28 and the
+// older revisions, keeps no sessions, and can be stopped and started without
+// giving up its port:
 //
 //	/mcp               the MCP endpoint (streamable HTTP)
+//	GET  /.well-known/aep, /.well-known/agentstration   the AEP descriptor
+//	GET  /aep/health   whether it is available
 //	GET  /demo         what this is and whether it runs
 //	POST /demo/stop    from now on MCP endpoints answer 503
 //	POST /demo/start   and now they work again
@@ -96,6 +99,7 @@ func newDemo() *Demo {
 		d.stopped.Store(false)
 		d.describe(w, r)
 	})
+	d.extend()
 	return d
 }
 

@@ -150,6 +150,20 @@ const (
 	ReasonKeyUnusable        Reason = "key_unusable"
 )
 
+// What a provider and its refresh can meet (requirements.md, Appendix A).
+const (
+	ReasonProviderNotFound     Reason = "provider_not_found"
+	ReasonProviderExists       Reason = "provider_already_exists"
+	ReasonProviderInUse        Reason = "provider_in_use"
+	ReasonProviderFamily       Reason = "provider_family"
+	ReasonExtensionUnreachable Reason = "extension_unreachable"
+	ReasonProtocolIncompatible Reason = "protocol_incompatible"
+	ReasonInvalidResponse      Reason = "invalid_response"
+	ReasonIdentityMismatch     Reason = "extension_identity_mismatch"
+	ReasonDescriptorInvalid    Reason = "aep_descriptor_invalid"
+	ReasonMCPToolNotFound      Reason = "mcp_tool_not_found"
+)
+
 // Verdicts on one tool: it is visible and never bindable.
 const (
 	ReasonDuplicateName        Reason = "duplicate_name"
@@ -306,6 +320,17 @@ var reasons = map[Reason]struct {
 	ReasonInvalidTokenAnswer: {CodePrecondition, "the issuer's answer to the request for a token cannot be used"},
 	ReasonAudienceMismatch:   {CodePrecondition, "the issuer's token is not for this server, so it was not used"},
 	ReasonKeyUnusable:        {CodePrecondition, "a private key that is to sign for us cannot be read, or is too weak"},
+
+	ReasonProviderNotFound:     {CodeNotFound, "the tenant has no such provider"},
+	ReasonProviderExists:       {CodeAlreadyExists, "a live provider of the tenant has this name"},
+	ReasonProviderInUse:        {CodePrecondition, "the provider has live servers, so it cannot be deleted"},
+	ReasonProviderFamily:       {CodePrecondition, "this is not to be done with a provider of this family"},
+	ReasonExtensionUnreachable: {CodeRemote, "no connection to the extension, or only the answer that it cannot serve now"},
+	ReasonProtocolIncompatible: {CodeRemotePermanent, "the extension speaks another version of AEP"},
+	ReasonInvalidResponse:      {CodeRemotePermanent, "what answers there does not give an AEP descriptor"},
+	ReasonIdentityMismatch:     {CodeRemotePermanent, "another extension answers than the provider is configured for"},
+	ReasonDescriptorInvalid:    {CodeRemotePermanent, "the extension's descriptor breaks rules; the answer names each"},
+	ReasonMCPToolNotFound:      {CodePrecondition, "the contribution's MCP server does not list the tool that it names"},
 
 	ReasonDuplicateName:        {CodePrecondition, "two tools of the server have this name"},
 	ReasonInvalidSchema:        {CodePrecondition, "a schema of the tool is not a JSON Schema, or the one of its input says nothing about an object"},
