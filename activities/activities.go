@@ -3,9 +3,11 @@ package activities
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"golang.org/x/sync/singleflight"
 
 	"countersign/db"
 	"countersign/mcpclient"
@@ -31,9 +33,15 @@ type Activities struct {
 	// AcceptUnsigned lets decisions count that arrive as signals without a
 	// decision token. Only the development process does.
 	AcceptUnsigned bool
-	// ProbeConcurrency bounds the servers that one batch meets at a time; 16
-	// when 0.
+	// ProbeConcurrency bounds the servers that sweeps meet at a time here, half of
+	// them for one tenant; 16 when 0.
 	ProbeConcurrency int
+	// SlowConcurrency bounds, besides, those that keep a sweep waiting; 256 when 0.
+	SlowConcurrency int
+	// ProbesPerHost bounds those at one host, of either kind; 4 when 0.
+	ProbesPerHost int
+	// Hysteresis says how long a probe's outcome must stand before it counts.
+	Hysteresis registry.Hysteresis
 	// KeepSnapshots is how long a snapshot is kept that no discovery sees any more
 	// and nothing refers to; 0 keeps all for ever.
 	KeepSnapshots time.Duration
@@ -42,7 +50,10 @@ type Activities struct {
 	KeepProbes time.Duration
 	Log        *slog.Logger // one line per event of the domain
 
-	memo registry.Memo // of lists that were seen before
+	memo        registry.Memo // of lists that were seen before
+	once        sync.Once
+	quick, slow *turns             // of probes
+	flights     singleflight.Group // of probes, by server
 }
 
 // beating heartbeats until the returned function is called, so that a dead

@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -15,11 +16,6 @@ import (
 
 // attempts is how often a failing server is tried in one window (C3).
 const attempts = 3
-
-// final are the failures of which a second attempt would say the same.
-var final = map[registry.Reason]bool{
-	registry.ReasonAuthRequired: true, registry.ReasonCommandChanged: true, registry.ReasonUnknownCommand: true,
-}
 
 // ProbeBatch probes one page of servers in one window (R140–R144). A server
 // whose window is recorded is not met again, so a retry goes on where a dead
@@ -49,7 +45,7 @@ func (a *Activities) ProbeBatch(ctx context.Context, in ProbeBatchInput) (ProbeB
 		return ProbeBatchOutput{}, err
 	}
 	failpoint.Hit("probe.probed")
-	rows, err := a.DB.System().RecordProbes(ctx, fresh)
+	rows, err := a.DB.System().RecordProbes(ctx, fresh, 0)
 	if err != nil {
 		return ProbeBatchOutput{}, err
 	}
@@ -59,7 +55,8 @@ func (a *Activities) ProbeBatch(ctx context.Context, in ProbeBatchInput) (ProbeB
 	}
 	out := ProbeBatchOutput{Next: next, Probed: len(fresh)}
 	for _, t := range targets {
-		if p, ok := recorded[t.Server.ServerID]; ok && p.Changes(&t.Server) {
+		p, ok := recorded[t.Server.ServerID]
+		if p.Held = a.Hysteresis.Holds(&p); ok && p.Changes(&t.Server) {
 			out.Changed = append(out.Changed, ProbeSignal{Name: t.Server.Name, Probe: p})
 		}
 	}
@@ -89,7 +86,8 @@ func (a *Activities) probe(ctx context.Context, todo []db.ProbeTarget, in ProbeB
 		group.SetLimit(limit)
 		for _, i := range open {
 			group.Go(func() error {
-				probes[i] = a.probeOne(ctx, todo[i], in.Window, attempt)
+				target, err := a.target(&todo[i].Server, todo[i].Connection, todo[i].Command)
+				probes[i] = a.meet(ctx, &todo[i], target, err, in.Window, attempt)
 				return nil
 			})
 		}
@@ -100,7 +98,7 @@ func (a *Activities) probe(ctx context.Context, todo []db.ProbeTarget, in ProbeB
 		activity.RecordHeartbeat(ctx, attempt)
 		var again []int
 		for _, i := range open {
-			if probes[i].Outcome == registry.OutcomeFailed && !final[probes[i].Reason] {
+			if probes[i].Outcome == registry.OutcomeFailed && !probes[i].Reason.Lasting() {
 				again = append(again, i)
 			}
 		}
@@ -109,16 +107,21 @@ func (a *Activities) probe(ctx context.Context, todo []db.ProbeTarget, in ProbeB
 	return probes, nil
 }
 
-// probeOne is one handshake with one look at the tools list.
-func (a *Activities) probeOne(ctx context.Context, t db.ProbeTarget, window time.Time, attempt int) registry.Probe {
-	target, err := a.target(&t.Server, t.Connection, t.Command)
+// meet is one handshake with one look at the tools list, of a target that is
+// known unless there is an error. Who asks for the same while it lasts gets the
+// same.
+func (a *Activities) meet(ctx context.Context, t *db.ProbeTarget, target registry.Target, err error, window time.Time, attempt int) registry.Probe {
 	p := registry.Probe{
 		TenantID: t.Server.TenantID, ServerID: t.Server.ServerID, Window: window, Attempts: attempt,
 		TargetDigest: t.Server.TargetDigest, At: time.Now().UTC(), Outcome: registry.OutcomeOK,
 	}
 	var result mcpclient.ProbeResult
 	if err == nil {
-		result, err = a.MCP.Probe(ctx, target, t.Era)
+		flight, failed, _ := a.flights.Do(t.Server.ServerID+" "+t.Server.TargetDigest, func() (any, error) {
+			return a.MCP.Probe(ctx, target, t.Era)
+		})
+		result, _ = flight.(mcpclient.ProbeResult)
+		err = failed
 		p.Duration, p.ProtocolVersion, p.ServerVersion, p.Era = result.Duration, result.ProtocolVersion, result.Version, result.Era
 	}
 	if err == nil {
@@ -129,9 +132,22 @@ func (a *Activities) probeOne(ctx context.Context, t db.ProbeTarget, window time
 	}
 	if err != nil {
 		p.Outcome, p.Reason, p.Message = outcomeOf(err)
+		p.RetryAfter = retryAfter(err)
 	}
-	p.Since = p.Standing(t.LastProbe)
-	return p
+	return p.Following(t.LastProbe)
+}
+
+// retryAfter is how long a server asked to be left alone.
+func retryAfter(err error) time.Duration {
+	e, ours := registry.AsError(err)
+	if !ours {
+		return 0
+	}
+	seconds, err := strconv.ParseInt(e.Fact("retry_after_seconds"), 10, 32)
+	if err != nil {
+		return 0 // it did not
+	}
+	return time.Duration(seconds) * time.Second
 }
 
 // differing names the bound tools of a server that a list shows otherwise than

@@ -259,6 +259,46 @@ type ProbeBatchOutput struct {
 	Changed []ProbeSignal `json:"changed"`
 }
 
+// PlanSweepInput asks how a window's servers are cut into pages.
+type PlanSweepInput struct {
+	Window time.Time `json:"window"`
+	Page   int       `json:"page"` // servers
+}
+
+// PlanSweepOutput says how.
+type PlanSweepOutput struct {
+	Cuts    []string `json:"cuts,omitempty"` // the last key of each page but the last
+	Quick   int      `json:"quick"`          // servers
+	Slow    int      `json:"slow,omitempty"` // servers that are known to be slow
+	Resting int      `json:"resting,omitempty"`
+}
+
+// ProbeQuickInput meets a page of servers in one window, each once.
+type ProbeQuickInput struct {
+	Window   time.Time     `json:"window"`
+	Interval time.Duration `json:"interval"` // of windows
+	After    string        `json:"after,omitempty"`
+	Until    string        `json:"until,omitempty"`
+	Start    time.Time     `json:"start"`  // when the first is met
+	Spread   time.Duration `json:"spread"` // over which the others follow
+}
+
+// ProbeQuickOutput is what it came to.
+type ProbeQuickOutput struct {
+	Probed  int           `json:"probed"`
+	Left    int           `json:"left,omitempty"` // servers of which nothing is recorded yet
+	Changed []ProbeSignal `json:"changed,omitempty"`
+}
+
+// ProbeRestInput meets the servers of a window that need patience.
+type ProbeRestInput struct {
+	Window     time.Time     `json:"window"`
+	Interval   time.Duration `json:"interval"`
+	Slow       bool          `json:"slow,omitempty"` // that are known to be slow; else those that failed once
+	AttemptGap time.Duration `json:"attemptGap"`
+	Deadline   time.Time     `json:"deadline"`
+}
+
 // ProbeSignal is an outcome that its server's workflow must hear of.
 type ProbeSignal struct {
 	Name  string         `json:"name"` // the server's

@@ -30,7 +30,7 @@ func TestHealthIsSummedUpFromProbes(t *testing.T) {
 			TenantID: alpha, ServerID: s.ServerID, Window: at, At: at, Since: at, Outcome: outcome, TargetDigest: s.TargetDigest,
 			Duration: 7 * time.Millisecond, Differing: []string{},
 		}
-		if _, err := h.db.System().RecordProbes(t.Context(), []registry.Probe{p}); err != nil {
+		if _, err := h.db.System().RecordProbes(t.Context(), []registry.Probe{p}, 0); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -50,12 +50,16 @@ type engine struct {
 	search   func(words []string) string
 	// pairs lists the tools o as a JSON array, with the arguments in their definitions od.
 	pairs string
+	// writesInWith: a WITH may hold statements that write.
+	writesInWith bool
 	// snapshot begins a transaction that reads one state of the database.
 	snapshot *sql.TxOptions
 }
 
 var postgres = engine{
-	name:      "postgres",
+	name:         "postgres",
+	writesInWith: true,
+
 	queue:     "SELECT pg_advisory_xact_lock(hashtextextended(?, 0))",
 	forUpdate: "NO KEY UPDATE",
 

@@ -34,7 +34,7 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 		_, err = d.System().RecordProbes(ctx, []registry.Probe{{
 			TenantID: "acme", ServerID: s.ServerID, Window: window, Outcome: registry.OutcomeOK, TargetDigest: s.TargetDigest, At: window,
 			Differing: []string{"forecast"},
-		}})
+		}}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

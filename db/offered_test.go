@@ -143,7 +143,7 @@ func TestWhatTheReportSaysIsWhatResolveDoes(t *testing.T) {
 			TenantID: "acme", ServerID: s.ServerID, Window: time.Now().UTC().Truncate(time.Minute), Outcome: registry.OutcomeOK, Attempts: 1,
 			ProtocolVersion: "2025-11-25", ServerVersion: "1.2", TargetDigest: s.TargetDigest, ToolsDigest: view.ToolsDigest, At: time.Now().UTC().Add(time.Second),
 		}
-		if _, err := d.System().RecordProbes(t.Context(), []registry.Probe{probe}); err != nil {
+		if _, err := d.System().RecordProbes(t.Context(), []registry.Probe{probe}, 0); err != nil {
 			t.Fatal(err)
 		}
 		state["server"], state["protocol"] = false, false

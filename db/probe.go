@@ -47,13 +47,7 @@ func (y *SystemStore) ProbePage(ctx context.Context, after string, limit int) (t
 			return err
 		}
 		rows, next = cut(page, rows, func(row *standing) cursor { return cursor{row.Server.TenantID, row.Server.ServerID} })
-		targets = make([]ProbeTarget, len(rows))
-		for i, row := range rows {
-			targets[i] = ProbeTarget{Server: row.Server, Era: row.Era, LastProbe: row.Probe, Command: row.Command}
-			if row.Connection != nil {
-				targets[i].Connection = *row.Connection
-			}
-		}
+		targets = probeTargets(rows)
 		return nil
 	})
 	return targets, next, err
@@ -62,53 +56,77 @@ func (y *SystemStore) ProbePage(ctx context.Context, after string, limit int) (t
 // RecordProbes records each server's window once (R141) and gives, for each
 // probe and in its place, the row that counts: that of the first who recorded
 // the window. The latest probe of a server is never replaced by an older one,
-// and no server's version moves. With it goes how the server shook hands.
-func (y *SystemStore) RecordProbes(ctx context.Context, probes []registry.Probe) ([]registry.Probe, error) {
+// and no server's version moves. With it goes how the server shook hands, and
+// when it may be met again, if windows are so far apart.
+func (y *SystemStore) RecordProbes(ctx context.Context, probes []registry.Probe, interval time.Duration) ([]registry.Probe, error) {
 	if len(probes) == 0 {
 		return nil, nil
 	}
-	var out []registry.Probe
+	batch := probeBatch(probes, interval)
+	out := make([]registry.Probe, len(probes))
 	err := y.db.write(ctx, ofSystem, "record probes", func(ctx context.Context, tx bun.Tx) error {
-		rows := make([]probeRow, len(probes))
-		ids, windows := make([]string, len(probes)), make([]time.Time, len(probes))
-		latest := map[string]probeStateRow{}
-		for i, p := range probes {
-			p.Window, p.At, p.Since = micro(p.Window), micro(p.At), micro(p.Since)
-			rows[i].Probe, ids[i], windows[i] = p, p.ServerID, p.Window
-			rows[i].Differing = append([]string{}, p.Differing...)
-			if p.Window.After(latest[p.ServerID].ProbeWindow) {
-				latest[p.ServerID] = probeStateRow{ServerID: p.ServerID, TenantID: p.TenantID, ProbeWindow: p.Window, Era: p.Era}
-			}
-		}
-		// In one order, so that two who record at once do not wait in a circle.
-		slices.SortStableFunc(rows, func(a, b probeRow) int { return strings.Compare(a.ServerID, b.ServerID) })
-		states := slices.SortedFunc(maps.Values(latest), func(a, b probeStateRow) int { return strings.Compare(a.ServerID, b.ServerID) })
-		if _, err := tx.NewInsert().Model(&rows).On("CONFLICT (server_id, probe_window) DO NOTHING").Exec(ctx); err != nil {
-			return err
-		}
-		_, err := tx.NewInsert().Model(&states).On("CONFLICT (server_id) DO UPDATE").Set("probe_window = EXCLUDED.probe_window").
-			Set("era = COALESCE(NULLIF(EXCLUDED.era, ''), ps.era)").
-			Where("ps.probe_window IS NULL OR ps.probe_window < EXCLUDED.probe_window").Exec(ctx)
+		fresh, err := y.db.engine.record(ctx, tx, batch)
 		if err != nil {
 			return err
 		}
-		var recorded []probeRow
-		err = tx.NewSelect().Model(&recorded).
-			Where("server_id IN (?) AND probe_window IN (?)", bun.List(ids), bun.List(slices.CompactFunc(windows, time.Time.Equal))).Scan(ctx)
-		if err != nil {
-			return err
-		}
-		byKey := make(map[string]registry.Probe, len(recorded))
-		for _, row := range recorded {
+		byKey := make(map[string]registry.Probe, len(batch.rows))
+		for _, row := range batch.rows {
 			byKey[windowKey(row.ServerID, row.Window)] = row.Probe
 		}
-		out = make([]registry.Probe, len(probes))
+		if !fresh {
+			var recorded []probeRow
+			err := tx.NewSelect().Model(&recorded).Where("server_id IN (?) AND probe_window IN (?)", bun.List(batch.ids), bun.List(batch.windows)).Scan(ctx)
+			if err != nil {
+				return err
+			}
+			for _, row := range recorded {
+				byKey[windowKey(row.ServerID, row.Window)] = row.Probe
+			}
+		}
 		for i, p := range probes {
 			out[i] = byKey[windowKey(p.ServerID, micro(p.Window))]
 		}
 		return nil
 	})
 	return out, err
+}
+
+// probesToRecord are the rows of probes, each in one order, so that two who
+// record at once do not wait in a circle.
+type probesToRecord struct {
+	rows    []probeRow
+	states  []probeStateRow // the latest of each server
+	ids     []string
+	windows []time.Time
+}
+
+func probeBatch(probes []registry.Probe, interval time.Duration) probesToRecord {
+	var b probesToRecord
+	latest := make(map[string]probeStateRow, len(probes))
+	seen := make(map[time.Time]bool, 1)
+	for _, p := range probes {
+		p.Window, p.At, p.Since = micro(p.Window), micro(p.At), micro(p.Since)
+		b.rows = append(b.rows, probeRow{Probe: asStored(p), Differing: append([]string{}, p.Differing...)})
+		b.ids = append(b.ids, p.ServerID)
+		if !seen[p.Window] {
+			seen[p.Window] = true
+			b.windows = append(b.windows, p.Window)
+		}
+		if p.Window.After(latest[p.ServerID].ProbeWindow) {
+			latest[p.ServerID] = probeStateRow{
+				ServerID: p.ServerID, TenantID: p.TenantID, ProbeWindow: p.Window, Era: p.Era, Slow: p.Slow(), NotBefore: p.NotBefore(interval),
+			}
+		}
+	}
+	slices.SortStableFunc(b.rows, func(a, b probeRow) int { return strings.Compare(a.ServerID, b.ServerID) })
+	b.states = slices.SortedFunc(maps.Values(latest), func(a, b probeStateRow) int { return strings.Compare(a.ServerID, b.ServerID) })
+	return b
+}
+
+// asStored is a probe as it is read from its row.
+func asStored(p registry.Probe) registry.Probe {
+	p.Era, p.Differing, p.Held, p.RetryAfter = "", nil, false, 0
+	return p
 }
 
 // RecordedProbes gives what is recorded of servers in one window.
@@ -157,7 +175,8 @@ func (s *Store) Differing(ctx context.Context, serverID string, window time.Time
 	return row.Differing, err
 }
 
-// RememberEra keeps how a server shakes hands.
+// RememberEra keeps how a server shakes hands, of one that has just done so: it
+// is probed again with the next window, however long it was to be left alone.
 func (s *Store) RememberEra(ctx context.Context, serverID, era string) error {
 	return s.write(ctx, "remember an era", func(ctx context.Context, t *tx) error {
 		is, err := t.NewSelect().TableExpr("mcp_servers").Where("tenant_id = ? AND server_id = ?", t.tenant, serverID).Exists(ctx)
@@ -169,6 +188,7 @@ func (s *Store) RememberEra(ctx context.Context, serverID, era string) error {
 		}
 		row := probeStateRow{ServerID: serverID, TenantID: t.tenant, Era: era}
 		_, err = t.NewInsert().Model(&row).On("CONFLICT (server_id) DO UPDATE").Set("era = EXCLUDED.era").
+			Set("slow = FALSE").Set("not_before = NULL"). // it has just been met
 			Where("ps.tenant_id = EXCLUDED.tenant_id").Exec(ctx)
 		return err
 	})

@@ -27,7 +27,7 @@ func TestProbesAreListedAndSummedUpAndPruned(t *testing.T) {
 			if i%5 == 4 {
 				p.Outcome, p.Reason, p.Message = registry.OutcomeFailed, registry.ReasonTimeout, "no answer"
 			}
-			if _, err := d.System().RecordProbes(ctx, []registry.Probe{p}); err != nil {
+			if _, err := d.System().RecordProbes(ctx, []registry.Probe{p}, 0); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -91,7 +91,7 @@ func TestAWindowIsRecordedOnce(t *testing.T) {
 				if i%2 == 0 {
 					slices.Reverse(probes)
 				}
-				rows, err := d.System().RecordProbes(ctx, probes)
+				rows, err := d.System().RecordProbes(ctx, probes, 0)
 				if err != nil {
 					t.Error(err)
 				}
@@ -120,7 +120,7 @@ func TestAWindowIsRecordedOnce(t *testing.T) {
 		// A late window is recorded, and is not the latest.
 		later, earlier := window.Add(5*time.Minute), window.Add(-5*time.Minute)
 		for _, at := range []time.Time{later, earlier} {
-			if _, err := d.System().RecordProbes(ctx, batch(at, "other")); err != nil {
+			if _, err := d.System().RecordProbes(ctx, batch(at, "other"), 0); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -131,7 +131,7 @@ func TestAWindowIsRecordedOnce(t *testing.T) {
 		if diff := cmp.Diff(servers[0], view.Server); diff != "" {
 			t.Errorf("a probe moved the server: %s", diff)
 		}
-		if rows, err := d.System().RecordProbes(ctx, nil); err != nil || len(rows) != 0 {
+		if rows, err := d.System().RecordProbes(ctx, nil, 0); err != nil || len(rows) != 0 {
 			t.Errorf("no probes: %v, %v", rows, err)
 		}
 		if recorded, err := d.System().RecordedProbes(ctx, window, nil); err != nil || len(recorded) != 0 {
@@ -148,7 +148,7 @@ func TestAWindowIsRecordedOnce(t *testing.T) {
 		for i, era := range []string{"", "modern", ""} {
 			probe := batch(later.Add(time.Duration(i+1)*time.Minute), "other")
 			probe[0].Era = era
-			if _, err := d.System().RecordProbes(ctx, probe); err != nil {
+			if _, err := d.System().RecordProbes(ctx, probe, 0); err != nil {
 				t.Fatal(err)
 			}
 			want := []string{"legacy", "modern", "modern"}[i]

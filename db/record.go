@@ -164,8 +164,9 @@ func (t *tx) save(ctx context.Context, row *serverRow, r *registry.Record, c reg
 		}
 	}
 	if c.Connection != nil || c.Pinned || c.Command != nil {
-		// How another target shakes hands is not known.
-		_, err := t.NewUpdate().Model((*probeStateRow)(nil)).Set("era = ''").Where("ps.tenant_id = ? AND ps.server_id = ?", t.tenant, row.ServerID).Exec(ctx)
+		// How another target shakes hands is not known, nor how long it takes.
+		_, err := t.NewUpdate().Model((*probeStateRow)(nil)).Set("era = '', slow = FALSE, not_before = NULL").
+			Where("ps.tenant_id = ? AND ps.server_id = ?", t.tenant, row.ServerID).Exec(ctx)
 		if err != nil {
 			return err
 		}

@@ -75,7 +75,7 @@ func TestResolveTellsAllThatACallNeeds(t *testing.T) {
 			TenantID: "acme", ServerID: s.ServerID, Window: time.Now().UTC().Truncate(time.Minute), Outcome: registry.OutcomeFailed,
 			Reason: registry.ReasonTimeout, Message: "too slow", Attempts: 3, TargetDigest: s.TargetDigest, Duration: time.Second, At: time.Now().UTC().Truncate(time.Microsecond),
 		}
-		if _, err := d.System().RecordProbes(t.Context(), []registry.Probe{probe}); err != nil {
+		if _, err := d.System().RecordProbes(t.Context(), []registry.Probe{probe}, 0); err != nil {
 			t.Fatal(err)
 		}
 		found, err := w.Resolve(t.Context(), []string{"weather.forecast", "weather.alerts", "weather.none", "weather.forecast"})

@@ -86,6 +86,8 @@ type (
 		TenantID      string    `bun:"tenant_id"`
 		Era           string    `bun:"era"`
 		ProbeWindow   time.Time `bun:"probe_window,nullzero"`
+		Slow          bool      `bun:"slow"`
+		NotBefore     time.Time `bun:"not_before,nullzero"`
 	}
 )
 

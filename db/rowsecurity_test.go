@@ -154,8 +154,16 @@ func TestTheSystemSeesAllTenantsAndMayDoLittle(t *testing.T) {
 			}
 			return tenants(len(targets), func(i int) string { return targets[i].Server.TenantID }), err
 		}},
+		{"PlanSweep", func() ([]string, error) {
+			plan, err := y.PlanSweep(ctx, window, 1)
+			return tenants(min(plan.Quick, 2), func(i int) string { return []string{"acme", "globex"}[i] }), err
+		}},
+		{"SweepTargets", func() ([]string, error) {
+			targets, err := y.SweepTargets(ctx, db.SweepQuery{Window: window})
+			return tenants(len(targets), func(i int) string { return targets[i].Server.TenantID }), err
+		}},
 		{"RecordProbes", func() ([]string, error) {
-			rows, err := y.RecordProbes(ctx, seen)
+			rows, err := y.RecordProbes(ctx, seen, 0)
 			return tenants(len(rows), func(i int) string { return rows[i].TenantID }), err
 		}},
 		{"RecordedProbes", func() ([]string, error) {
@@ -452,7 +460,7 @@ func everything(tb testing.TB, d *db.DB, tenant string) *world {
 	window := time.Date(2030, 1, 2, 3, 0, 0, 0, time.UTC)
 	_, err := d.System().RecordProbes(ctx, []registry.Probe{{
 		ServerID: s.ServerID, TenantID: tenant, Window: window, At: window, Since: window, Outcome: "healthy", Era: "modern",
-	}})
+	}}, 0)
 	if err != nil {
 		tb.Fatal(err)
 	}

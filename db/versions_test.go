@@ -227,7 +227,7 @@ func TestDoubtsAreKeptAndEndWithADiscovery(t *testing.T) {
 			TenantID: "acme", ServerID: s.ServerID, Window: window, Outcome: registry.OutcomeOK, TargetDigest: s.TargetDigest,
 			ToolsDigest: "sha256:another", At: window, Differing: differing,
 		}
-		if _, err := t.db.System().RecordProbes(t.Context(), []registry.Probe{p}); err != nil {
+		if _, err := t.db.System().RecordProbes(t.Context(), []registry.Probe{p}, 0); err != nil {
 			t.Fatal(err)
 		}
 		if p.Differing, err = w.Differing(t.Context(), s.ServerID, window); err != nil || len(p.Differing) != 1 {

@@ -29,9 +29,13 @@ type Probe struct {
 	ToolsDigest     string        `json:"toolsDigest" bun:"tools_digest"`
 	Duration        time.Duration `json:"duration" bun:"duration_ns"`
 	At              time.Time     `json:"at" bun:"probed_at"`
-	Era             string        `json:"-" bun:"-"`              // how it shook hands, to be remembered; empty when it did not
-	Since           time.Time     `json:"since" bun:"same_since"` // the first of an unbroken row with this outcome and reason
-	Differing       []string      `json:"-" bun:"-"`              // bound tools that it saw otherwise than approved
+	Era             string        `json:"-" bun:"-"`                     // how it shook hands, to be remembered; empty when it did not
+	Since           time.Time     `json:"since" bun:"same_since"`        // the first of an unbroken row with this outcome and reason
+	Differing       []string      `json:"-" bun:"-"`                     // bound tools that it saw otherwise than approved
+	Streak          int           `json:"streak,omitempty" bun:"streak"` // windows in a row: good ones, or, below 0, failed ones
+	Flaps           int           `json:"flaps,omitempty" bun:"flaps"`   // how much it went and came of late, see [Probe.Flapping]
+	Held            bool          `json:"held,omitempty" bun:"-"`        // too young to say anything about the handshake, see [Hysteresis]
+	RetryAfter      time.Duration `json:"-" bun:"-"`                     // that the server asked for
 }
 
 // Standing says since when the probe's outcome stands, given the probe before.
@@ -59,11 +63,11 @@ func (p Probe) Changes(s *Server) bool {
 	}
 	switch p.Outcome {
 	case OutcomeFailed:
-		return !s.Causes.Has(CauseHandshake)
+		return !s.Causes.Has(CauseHandshake) && !p.Held
 	case OutcomeListFault:
-		return s.Causes.Has(CauseHandshake) || !s.Causes.Has(CauseMalformedList)
+		return s.Causes.Has(CauseHandshake) && !p.Held || !s.Causes.Has(CauseMalformedList)
 	case OutcomeOK:
-		return s.Causes.Has(CauseHandshake) || p.WantsDiscovery(s)
+		return s.Causes.Has(CauseHandshake) && !p.Held || p.WantsDiscovery(s)
 	case OutcomeDependency, OutcomeDeferred:
 		return false
 	}
@@ -86,13 +90,19 @@ func (r *Record) Probed(p Probe) error {
 		r.note("probe dropped: stale")
 		return nil
 	}
+	shaken := s.Causes.Without(CauseHandshake)
+	if p.Held {
+		shaken = s.Causes
+	}
 	switch p.Outcome {
 	case OutcomeFailed:
-		s.Causes = s.Causes.With(CauseHandshake)
+		if !p.Held {
+			s.Causes = s.Causes.With(CauseHandshake)
+		}
 	case OutcomeListFault:
-		s.Causes = s.Causes.Without(CauseHandshake).With(CauseMalformedList)
+		s.Causes = shaken.With(CauseMalformedList)
 	case OutcomeOK:
-		s.Causes = s.Causes.Without(CauseHandshake)
+		s.Causes = shaken
 		if p.ToolsDigest != s.ToolsDigest {
 			r.doubt(p.Differing)
 		}

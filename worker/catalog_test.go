@@ -77,7 +77,7 @@ func TestTheSweepPrunesOnceAnHour(t *testing.T) {
 		hour := time.Now().UTC().Truncate(time.Hour)
 		for _, age := range []time.Duration{time.Hour, 25 * time.Hour} {
 			p := registry.Probe{TenantID: "default", ServerID: h.get("demo").ServerID, Window: hour.Add(-age), Outcome: registry.OutcomeOK, Differing: []string{}}
-			if _, err := h.db.System().RecordProbes(t.Context(), []registry.Probe{p}); err != nil {
+			if _, err := h.db.System().RecordProbes(t.Context(), []registry.Probe{p}, 0); err != nil {
 				t.Fatal(err)
 			}
 		}

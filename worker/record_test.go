@@ -270,6 +270,24 @@ func TestRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.save("sweep-prunes", "sweep-prunes")
+
+	// A sweep in two shards, of which one has a server that fails at first.
+	h.register("other", two.URL)
+	h.is("other", registry.StateVerified)
+	h.approve("other", "a")
+	two.Edit(func(s *mcptest.Script) { s.Fault(mcptest.Any, mcptest.Status(503, nil, "")) })
+	sharded := window.Add(2*time.Hour + time.Minute)
+	run, err = h.temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "sweep-shards", TaskQueue: workflows.TaskQueue},
+		workflows.ProbeSweepWorkflow, workflows.SweepInput{Interval: 100 * time.Millisecond, Page: 1, Window: sharded})
+	if err == nil {
+		err = run.Get(t.Context(), nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.is("other", registry.StateDegraded)
+	h.save("sweep-shards", "sweep-shards")
+	h.save("sweep-shard", workflows.ShardWorkflowID(sharded, 0))
 }
 
 func (h *house) save(name, id string) {

@@ -69,4 +69,5 @@ func RegisterWorkflows(w Registry) {
 	w.RegisterWorkflowWithOptions(workflows.PolicyChange, workflow.RegisterOptions{Name: workflows.PolicyChangeWorkflow})
 	w.RegisterWorkflowWithOptions(workflows.Connection, workflow.RegisterOptions{Name: workflows.ConnectionWorkflow})
 	w.RegisterWorkflowWithOptions(workflows.ProbeSweep, workflow.RegisterOptions{Name: workflows.ProbeSweepWorkflow})
+	w.RegisterWorkflowWithOptions(workflows.ProbeShard, workflow.RegisterOptions{Name: workflows.ProbeShardWorkflow})
 }

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 )
@@ -16,6 +17,7 @@ const (
 	DiscoveryWorkflow      = "Discovery"
 	ConnectionTestWorkflow = "ConnectionTest"
 	ProbeSweepWorkflow     = "ProbeSweep"
+	ProbeShardWorkflow     = "ProbeShard"
 	PolicyChangeWorkflow   = "PolicyChange"
 	ConnectionWorkflow     = "Connection"
 
@@ -70,6 +72,12 @@ func ServerWorkflowID(tenant, name string) string { return "server/" + tenant + 
 // DiscoveryWorkflowID names one discovery of a server.
 func DiscoveryWorkflowID(tenant, serverID string, number int64) string {
 	return fmt.Sprintf("discovery/%s/%s/%d", tenant, serverID, number)
+}
+
+// ShardWorkflowID names a part of a window's sweep: however often a window is
+// triggered, each part of it runs once.
+func ShardWorkflowID(window time.Time, number int) string {
+	return fmt.Sprintf("%s/%s/%d", ScheduleProbe, window.UTC().Format(time.RFC3339), number)
 }
 
 // PolicyWorkflowID names what brings a published version of a bundle to the

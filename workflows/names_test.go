@@ -2,6 +2,7 @@ package workflows_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -20,6 +21,7 @@ func TestNamesOnTheWireNeverChange(t *testing.T) {
 		workflows.PolicyChangeWorkflow, workflows.DecisionRenew, workflows.SignalPolicy, workflows.PolicyWorkflowID("t", "n@1"),
 		workflows.ConnectionWorkflow, workflows.UpdateEditConnection, workflows.SignalConnection, workflows.ConnectionWorkflowID("t", "n"),
 		workflows.ServerWorkflowID("t", "n"), workflows.DiscoveryWorkflowID("t", "srv_1", 3), workflows.TestWorkflowID("t", "x"),
+		workflows.ProbeShardWorkflow, workflows.ShardWorkflowID(time.Date(2026, 11, 30, 12, 5, 0, 0, time.UTC), 3),
 	}
 	want := []string{
 		"countersign", "Server", "Discovery", "ConnectionTest", "ProbeSweep",
@@ -30,6 +32,7 @@ func TestNamesOnTheWireNeverChange(t *testing.T) {
 		"PolicyChange", "renew_exception", "policy_changed", "policy/t/n@1",
 		"Connection", "edit_connection", "connection_changed", "connection/t/n",
 		"server/t/n", "discovery/t/srv_1/3", "test/t/x",
+		"ProbeShard", "handshake-probe/2026-11-30T12:05:00Z/3",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

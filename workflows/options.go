@@ -46,6 +46,15 @@ var (
 			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second, MaximumAttempts: 5,
 		},
 	}
+	// sweeping meets servers as long as a window wants it. It is tried for as
+	// long as its sweep runs: when the database is away, so is the retry.
+	sweeping = workflow.ActivityOptions{
+		StartToCloseTimeout: 15 * time.Minute,
+		HeartbeatTimeout:    20 * time.Second,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second,
+		},
+	}
 	// pruning removes in small steps what nothing needs; what one round leaves the
 	// next one takes.
 	pruning = workflow.ActivityOptions{

@@ -60,6 +60,13 @@ func TestPayloadsKeepTheirForm(t *testing.T) {
 		activities.TestReport{},
 		activities.ProbeBatchInput{},
 		activities.ProbeBatchOutput{},
+		workflows.ShardInput{},
+		workflows.ShardOutput{},
+		activities.PlanSweepInput{},
+		activities.PlanSweepOutput{},
+		activities.ProbeQuickInput{},
+		activities.ProbeQuickOutput{},
+		activities.ProbeRestInput{},
 		registry.Probe{},
 		registry.Error{},
 	} {

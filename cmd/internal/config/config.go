@@ -105,8 +105,34 @@ type Outbound struct {
 
 // Probe says how servers are watched.
 type Probe struct {
-	Interval    time.Duration `koanf:"interval"`
-	Concurrency int           `koanf:"concurrency"`
+	Interval        time.Duration `koanf:"interval"`
+	Concurrency     int           `koanf:"concurrency"`      // servers at a time, of a worker
+	SlowConcurrency int           `koanf:"slow_concurrency"` // besides, those that keep a sweep waiting
+	PerHost         int           `koanf:"per_host"`         // of these, at one host
+	DegradeAfter    int           `koanf:"degrade_after"`    // failed windows in a row
+	RecoverAfter    int           `koanf:"recover_after"`    // good ones
+}
+
+func (p Probe) validate() error {
+	if p.Interval < time.Second {
+		return fmt.Errorf("probe.interval must be at least 1s, not %s", p.Interval)
+	}
+	for _, bound := range []struct {
+		key       string
+		is, least int
+		most      int
+	}{
+		{"concurrency", p.Concurrency, 1, 1024},
+		{"slow_concurrency", p.SlowConcurrency, 1, 4096},
+		{"per_host", p.PerHost, 1, 1024},
+		{"degrade_after", p.DegradeAfter, 1, 6}, // half an hour at the usual interval (R203)
+		{"recover_after", p.RecoverAfter, 1, 60},
+	} {
+		if bound.is < bound.least || bound.is > bound.most {
+			return fmt.Errorf("probe.%s must be %d to %d, not %d", bound.key, bound.least, bound.most, bound.is)
+		}
+	}
+	return nil
 }
 
 // Capabilities say where the installation's own capability table is.
@@ -147,7 +173,7 @@ func Default() Config {
 			Resolve:   Rate{RequestsPerSecond: 10000, Burst: 20000},
 		},
 		Quotas:                  Quotas{Servers: 10_000, Tools: 200_000, Connections: 1000, DefinitionBytes: 1 << 30},
-		Probe:                   Probe{Interval: 5 * time.Minute, Concurrency: 16},
+		Probe:                   Probe{Interval: 5 * time.Minute, Concurrency: 16, SlowConcurrency: 256, PerHost: 4, DegradeAfter: 1, RecoverAfter: 1},
 		Retention:               Retention{Snapshots: 90 * 24 * time.Hour, Probes: 30 * 24 * time.Hour},
 		Audit:                   Audit{SealInterval: 10 * time.Second},
 		WorkloadIdentity:        WorkloadIdentity{TokenLifetime: 5 * time.Minute},
@@ -240,11 +266,8 @@ func (c Config) validate() error {
 	if c.HandshakeTimeoutSeconds < 1 || c.HandshakeTimeoutSeconds > 300 {
 		return fmt.Errorf("handshake_timeout_seconds must be 1 to 300, not %d", c.HandshakeTimeoutSeconds)
 	}
-	if c.Probe.Interval < time.Second {
-		return fmt.Errorf("probe.interval must be at least 1s, not %s", c.Probe.Interval)
-	}
-	if c.Probe.Concurrency < 1 || c.Probe.Concurrency > 1024 {
-		return fmt.Errorf("probe.concurrency must be 1 to 1024, not %d", c.Probe.Concurrency)
+	if err := c.Probe.validate(); err != nil {
+		return err
 	}
 	if c.Retention.Snapshots != 0 && c.Retention.Snapshots < 48*time.Hour {
 		return fmt.Errorf("retention.snapshots must be 0 or at least 48h, not %s", c.Retention.Snapshots)

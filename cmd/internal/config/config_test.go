@@ -116,7 +116,7 @@ func TestFlagsWinOverEnvironmentOverFileOverDefaults(t *testing.T) {
 	}
 	want := config.Default()
 	want.Listen, want.Database.URL = "127.0.0.1:2", "sqlite:x"
-	want.Probe = config.Probe{Interval: 2 * time.Minute, Concurrency: 3}
+	want.Probe = config.Probe{Interval: 2 * time.Minute, Concurrency: 3, SlowConcurrency: 256, PerHost: 4, DegradeAfter: 1, RecoverAfter: 1}
 	want.Outbound.AllowNetworks = []string{"10.0.0.0/8"}
 	want.AllowNoneAuthenticationExceptions = true
 	if diff := cmp.Diff(want, c, cmpopts.EquateEmpty()); diff != "" {
