@@ -88,13 +88,7 @@ func createAssignmentCommand(c *cli) *cobra.Command {
 	var workspace string
 	command := &cobra.Command{
 		Use: "create AGENT TOOL-ID", Short: "Give an agent a tool", Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.within(cmd.Context(), callTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(callTimeout, func(ctx context.Context, api *api, args []string) error {
 			r, err := api.catalog.CreateToolAssignment(ctx, &registryv1.CreateToolAssignmentRequest{Agent: args[0], ToolId: args[1], Workspace: workspace})
 			if err != nil {
 				return err
@@ -107,7 +101,7 @@ func createAssignmentCommand(c *cli) *cobra.Command {
 				c.notef("the tool is not there now; it is assigned all the same")
 			}
 			return nil
-		},
+		}),
 	}
 	command.Flags().StringVar(&workspace, "workspace", "", "only in the workspace of that `LABEL`")
 	return command
@@ -117,13 +111,7 @@ func deleteAssignmentCommand(c *cli) *cobra.Command {
 	var workspace string
 	command := &cobra.Command{
 		Use: "delete AGENT TOOL-ID", Short: "Take a tool away from an agent", Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.within(cmd.Context(), callTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(callTimeout, func(ctx context.Context, api *api, args []string) error {
 			found, err := c.assignments(ctx, api, &paging{limit: 1}, args[0], args[1], workspace, true)
 			if err != nil {
 				return err
@@ -137,7 +125,7 @@ func deleteAssignmentCommand(c *cli) *cobra.Command {
 			}
 			c.notef("agent %s no longer has the tool %s%s", args[0], args[1], orNothing(" in ", workspace))
 			return nil
-		},
+		}),
 	}
 	command.Flags().StringVar(&workspace, "workspace", "", "that of the workspace of that `LABEL`; empty: that for everywhere")
 	return command

@@ -130,13 +130,7 @@ func listAuditCommand(c *cli) *cobra.Command {
 func showAuditCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Aliases: []string{"get"}, Short: "Show an audit event", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.within(cmd.Context(), callTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(callTimeout, func(ctx context.Context, api *api, args []string) error {
 			r, err := api.audit.GetAuditEvent(ctx, &registryv1.GetAuditEventRequest{AuditId: args[0]})
 			if err != nil {
 				return err
@@ -160,7 +154,7 @@ func showAuditCommand(c *cli) *cobra.Command {
 				s.field("HASH", e.GetHash())
 				s.field("BEHIND", e.GetPrevHash())
 			})
-		},
+		}),
 	}
 }
 
@@ -448,13 +442,7 @@ func checkpointsCommand(c *cli) *cobra.Command {
 	var pages paging
 	command := &cobra.Command{
 		Use: "checkpoints", Short: "List the signed checkpoints, the latest first; -o jsonl keeps them for verify", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := c.within(cmd.Context(), callTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(callTimeout, func(ctx context.Context, api *api, _ []string) error {
 			all, err := collect(ctx, c, &pages, func(ctx context.Context, size int32, token string) (page[auditCheckpoint], error) {
 				r, err := api.audit.ListAuditCheckpoints(ctx, &registryv1.ListAuditCheckpointsRequest{PageSize: size, PageToken: token})
 				return page[auditCheckpoint]{r.GetCheckpoints(), r.GetNextPageToken(), r.GetTotalSize()}, err
@@ -463,7 +451,7 @@ func checkpointsCommand(c *cli) *cobra.Command {
 				return err
 			}
 			return showList(c, auditCheckpoints, all)
-		},
+		}),
 	}
 	pages.addFlags(command.Flags())
 	return command
@@ -480,19 +468,13 @@ var auditKeys = view[auditKey]{plural: "keys", name: auditKey.GetKeyId, columns:
 func auditKeysCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "keys", Short: "List the public keys that checkpoints are checked with", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := c.within(cmd.Context(), callTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(callTimeout, func(ctx context.Context, api *api, _ []string) error {
 			r, err := api.audit.GetAuditKeys(ctx, &registryv1.GetAuditKeysRequest{})
 			if err != nil {
 				return err
 			}
 			return showList(c, auditKeys, r.GetKeys())
-		},
+		}),
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/spf13/cobra"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
 	"countersign/proto/countersign/registry/v1/registryv1connect"
@@ -180,6 +181,20 @@ func (c *cli) connect() (*api, error) {
 		return nil, err
 	}
 	return c.clients(where), nil
+}
+
+// call makes what a command does of what it does with the API: in the usual time,
+// or --timeout.
+func (c *cli) call(usual time.Duration, do func(ctx context.Context, api *api, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		ctx, cancel := c.within(cmd.Context(), usual)
+		defer cancel()
+		api, err := c.connect()
+		if err != nil {
+			return err
+		}
+		return do(ctx, api, args)
+	}
 }
 
 // clients makes the clients of an API.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -22,13 +23,7 @@ func describeCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "describe NAME", Short: "Say all about a server: state, health, review, what it offers, what to do next",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: c.completeServers,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.within(cmd.Context(), callTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(callTimeout, func(ctx context.Context, api *api, args []string) error {
 			s, err := api.getServer(ctx, args[0])
 			if err != nil {
 				return err
@@ -47,7 +42,7 @@ func describeCommand(c *cli) *cobra.Command {
 				return err
 			}
 			return c.show(all, []string{s.GetName()}, func(t *sheet) { describe(t, s, offers) })
-		},
+		}),
 	}
 }
 

@@ -71,13 +71,7 @@ func listDescriptorsCommand(c *cli) *cobra.Command {
 	command := &cobra.Command{
 		Use: "list", Short: "List versions of descriptors", Args: cobra.NoArgs,
 		Example: `  countersign descriptors list --filter 'status = draft'`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := c.within(cmd.Context(), callTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(callTimeout, func(ctx context.Context, api *api, _ []string) error {
 			all, err := collect(ctx, c, &pages, func(ctx context.Context, size int32, token string) (page[descriptor], error) {
 				r, err := api.catalog.ListToolDescriptors(ctx, &registryv1.ListToolDescriptorsRequest{PageSize: size, PageToken: token, Filter: filter})
 				return page[descriptor]{r.GetDescriptors(), r.GetNextPageToken(), r.GetTotalSize()}, err
@@ -86,7 +80,7 @@ func listDescriptorsCommand(c *cli) *cobra.Command {
 				return err
 			}
 			return showList(c, descriptors, all)
-		},
+		}),
 	}
 	command.Flags().StringVar(&filter, "filter", "", "`EXPRESSION` of descriptor_id, class, status and server_id, compared by =, != and : (contains), joined by AND")
 	pages.addFlags(command.Flags())

@@ -174,19 +174,13 @@ func requireApprovalCommand(c *cli) *cobra.Command {
 		Long: `Says that whoever calls the tool must ask a person first, each time; executors
 learn it when they resolve the tool. It survives every refresh. --off takes it back.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: c.completeTool,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.within(cmd.Context(), callTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(callTimeout, func(ctx context.Context, api *api, args []string) error {
 			r, err := api.catalog.SetToolRequiresApproval(ctx, &registryv1.SetToolRequiresApprovalRequest{ToolId: args[0], RequiresApproval: !off})
 			if err != nil {
 				return err
 			}
 			return showRow(c, tools, r.GetTool())
-		},
+		}),
 	}
 	command.Flags().BoolVar(&off, "off", false, "calls need no approval of their own any more")
 	return command

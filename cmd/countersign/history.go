@@ -52,19 +52,13 @@ func versionsCommand(c *cli) *cobra.Command {
 	var pages paging
 	command := &cobra.Command{
 		Use: "versions NAME", Short: "List what a server was at, newest first", Args: cobra.ExactArgs(1), ValidArgsFunction: c.completeServers,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.within(cmd.Context(), callTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(callTimeout, func(ctx context.Context, api *api, args []string) error {
 			all, err := c.readVersions(ctx, api, args[0], &pages)
 			if err != nil {
 				return err
 			}
 			return showList(c, versions, all)
-		},
+		}),
 	}
 	pages.addFlags(command.Flags())
 	return command
@@ -111,13 +105,7 @@ func decisionsCommand(c *cli) *cobra.Command {
 	command := &cobra.Command{
 		Use: "decisions NAME", Short: "List all that was ever decided about a server, newest first", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeServers,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.within(cmd.Context(), callTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(callTimeout, func(ctx context.Context, api *api, args []string) error {
 			all, err := collect(ctx, c, &pages, func(ctx context.Context, size int32, token string) (page[decided], error) {
 				r, err := api.servers.ListDecisions(ctx, &registryv1.ListDecisionsRequest{ServerId: args[0], ShowLines: lines, PageSize: size, PageToken: token})
 				return page[decided]{r.GetDecisions(), r.GetNextPageToken(), r.GetTotalSize()}, err
@@ -126,7 +114,7 @@ func decisionsCommand(c *cli) *cobra.Command {
 				return err
 			}
 			return showList(c, decisions, all)
-		},
+		}),
 	}
 	command.Flags().BoolVar(&lines, "lines", false, "with the lines of approvals, in -o json, jsonl and yaml")
 	pages.addFlags(command.Flags())
@@ -145,15 +133,9 @@ The exit code is 7 when something is breaking or escalating.`,
 		Example: `  countersign server diff search
   countersign server diff search 3 5`,
 		Args: cobra.RangeArgs(1, 3), ValidArgsFunction: c.completeServers,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.within(cmd.Context(), callTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(callTimeout, func(ctx context.Context, api *api, args []string) error {
 			return c.serverDiff(ctx, api, args[0], args[1:])
-		},
+		}),
 	}
 }
 

@@ -180,13 +180,7 @@ func listPoliciesCommand(c *cli) *cobra.Command {
 	var pages paging
 	command := &cobra.Command{
 		Use: "list [NAME]", Short: "List versions of policies, the newest of each first", Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.within(cmd.Context(), callTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(callTimeout, func(ctx context.Context, api *api, args []string) error {
 			request := &registryv1.ListPoliciesRequest{}
 			if len(args) > 0 {
 				request.Name = args[0]
@@ -200,7 +194,7 @@ func listPoliciesCommand(c *cli) *cobra.Command {
 				return err
 			}
 			return showList(c, policies, all)
-		},
+		}),
 	}
 	pages.addFlags(command.Flags())
 	return command
@@ -209,13 +203,7 @@ func listPoliciesCommand(c *cli) *cobra.Command {
 func showPolicyCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME[@VERSION]", Aliases: []string{"get"}, Short: "Print a policy as it was published, by default the newest version", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.within(cmd.Context(), callTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(callTimeout, func(ctx context.Context, api *api, args []string) error {
 			r, err := api.policies.GetPolicy(ctx, &registryv1.GetPolicyRequest{Name: args[0]})
 			if err != nil {
 				return err
@@ -230,7 +218,7 @@ func showPolicyCommand(c *cli) *cobra.Command {
 				return c.emit(text)
 			}
 			return showRow(c, policies, p)
-		},
+		}),
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
 
@@ -19,13 +20,7 @@ that the server cannot do is not callable: this is what resolve goes by.
 
 With -o name the keys of what it can do, one a line.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: c.completeServers,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.within(cmd.Context(), callTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(callTimeout, func(ctx context.Context, api *api, args []string) error {
 			answer, err := api.servers.GetCapabilityReport(ctx, &registryv1.GetCapabilityReportRequest{ServerId: args[0]})
 			if err != nil {
 				return err
@@ -38,7 +33,7 @@ With -o name the keys of what it can do, one a line.`,
 				}
 			}
 			return c.show(r, can, func(s *sheet) { report(s, r) })
-		},
+		}),
 	}
 }
 

@@ -29,13 +29,7 @@ func runsCommand(c *cli) *cobra.Command {
 	command := &cobra.Command{
 		Use: "runs NAME", Short: "List the workflow runs of a server, newest first, with links into the Temporal UI",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: c.completeServers,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.within(cmd.Context(), callTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(callTimeout, func(ctx context.Context, api *api, args []string) error {
 			all, err := collect(ctx, c, &pages, func(ctx context.Context, size int32, token string) (page[workflowRun], error) {
 				r, err := api.servers.ListMcpServerRuns(ctx, &registryv1.ListMcpServerRunsRequest{ServerId: args[0], PageSize: size, PageToken: token})
 				return page[workflowRun]{items: r.GetRuns(), next: r.GetNextPageToken()}, err
@@ -44,7 +38,7 @@ func runsCommand(c *cli) *cobra.Command {
 				return err
 			}
 			return showList(c, runs, all)
-		},
+		}),
 	}
 	pages.addFlags(command.Flags())
 	return command

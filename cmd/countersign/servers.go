@@ -12,19 +12,13 @@ func getServerCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "get NAME", Short: "Show a server in one line, or whole by -o json or yaml", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeServers,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.within(cmd.Context(), callTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(callTimeout, func(ctx context.Context, api *api, args []string) error {
 			s, err := api.getServer(ctx, args[0])
 			if err != nil {
 				return err
 			}
 			return showRow(c, servers, s)
-		},
+		}),
 	}
 }
 
@@ -35,13 +29,7 @@ func listServersCommand(c *cli) *cobra.Command {
 	command := &cobra.Command{
 		Use: "list", Short: "List servers", Args: cobra.NoArgs,
 		Example: `  countersign server list --filter 'state = "degraded" AND labels.team = "search"' --order-by "update_time desc"`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := c.within(cmd.Context(), callTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(callTimeout, func(ctx context.Context, api *api, _ []string) error {
 			all, err := collect(ctx, c, &pages, func(ctx context.Context, size int32, token string) (page[server], error) {
 				r, err := api.servers.ListMcpServers(ctx, &registryv1.ListMcpServersRequest{
 					PageSize: size, PageToken: token, Filter: filter, OrderBy: order, ShowRetired: retired,
@@ -52,7 +40,7 @@ func listServersCommand(c *cli) *cobra.Command {
 				return err
 			}
 			return showList(c, servers, all)
-		},
+		}),
 	}
 	command.Flags().StringVar(&filter, "filter", "", "`EXPRESSION` of name, state, direction, transport, authentication, review, owner, connection and labels.KEY, compared by =, != and : (contains), joined by AND")
 	command.Flags().StringVar(&order, "order-by", "", "`FIELD`: name, create_time or update_time, with \" desc\" behind it for the reverse")

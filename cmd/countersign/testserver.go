@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -30,19 +31,13 @@ func testServerCommand(c *cli) *cobra.Command {
 		Long: `Tries a handshake and the lists, step by step, and changes nothing. The exit code
 is 1 when a step fails.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: c.completeServers,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.within(cmd.Context(), waitTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(waitTimeout, func(ctx context.Context, api *api, args []string) error {
 			r, err := api.servers.TestMcpServer(ctx, &registryv1.TestMcpServerRequest{ServerId: args[0]})
 			if err != nil {
 				return err
 			}
 			return c.showTest(args[0], r)
-		},
+		}),
 	}
 }
 

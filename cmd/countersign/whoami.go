@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,19 +12,13 @@ import (
 func newWhoAmICommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "whoami", Short: "Say who you are to Countersign, and what your token may be used for", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := c.within(cmd.Context(), callTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(callTimeout, func(ctx context.Context, api *api, _ []string) error {
 			who, err := api.identity.WhoAmI(ctx, &registryv1.WhoAmIRequest{})
 			if err != nil {
 				return err
 			}
 			return c.showWho(who)
-		},
+		}),
 	}
 }
 

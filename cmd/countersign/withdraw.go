@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	registryv1 "countersign/proto/countersign/registry/v1"
@@ -15,13 +17,7 @@ policy wants more of them. To withdraw twice is no fault. What enough people
 approved is in force: "countersign server quarantine" takes it out of use.
 Without --digest the digest that is under review now is meant.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: c.completeServers,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.within(cmd.Context(), callTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(callTimeout, func(ctx context.Context, api *api, args []string) error {
 			request := &registryv1.WithdrawApprovalRequest{ServerId: args[0], Digest: digest, Comment: comment}
 			if digest == "" {
 				s, err := api.getServer(ctx, args[0])
@@ -38,7 +34,7 @@ Without --digest the digest that is under review now is meant.`,
 				return err
 			}
 			return c.showServer(response.GetServer())
-		},
+		}),
 	}
 	command.Flags().StringVar(&comment, "comment", "", "`TEXT`: why")
 	command.Flags().StringVar(&digest, "digest", "", "`DIGEST` of the review that was approved")
