@@ -48,7 +48,11 @@ type Activities struct {
 	// KeepProbes is how long a probe is kept that is not its server's latest; 0
 	// keeps all for ever.
 	KeepProbes time.Duration
-	Log        *slog.Logger // one line per event of the domain
+	// KeepKeys is how long an idempotency key is remembered, and KeepOperations how
+	// long what an operation came to, at least as long; 0 keeps all for ever.
+	KeepKeys, KeepOperations time.Duration
+
+	Log *slog.Logger // one line per event of the domain
 
 	memo        registry.Memo // of lists that were seen before
 	once        sync.Once

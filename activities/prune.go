@@ -10,10 +10,10 @@ import (
 // One round of retention removes at most so much, in small steps: the next round
 // goes on.
 const (
-	pruneStep       = 20 // snapshots
-	pruneRound      = 1000
-	pruneProbeStep  = 5000
-	pruneProbeRound = 1_000_000 // more than the windows of 10,000 servers in an hour at half a minute each
+	pruneStep     = 20 // snapshots
+	pruneRound    = 1000
+	pruneRows     = 5000      // probes, idempotency keys or records of operations
+	pruneRowRound = 1_000_000 // more than the windows of 10,000 servers in an hour at half a minute each
 )
 
 // Prune removes what nothing needs any longer (R172). Twice, it finds nothing
@@ -27,8 +27,12 @@ func (a *Activities) Prune(ctx context.Context, _ PruneInput) (PruneOutput, erro
 	if err := a.pruneProbes(ctx, &out); err != nil {
 		return out, err
 	}
+	if err := a.pruneOperations(ctx, &out); err != nil {
+		return out, err
+	}
 	if out != (PruneOutput{}) {
-		a.Log.LogAttrs(ctx, slog.LevelInfo, "pruned", slog.Int("snapshots", out.Snapshots), slog.Int("definitions", out.Definitions), slog.Int("probes", out.Probes))
+		a.Log.LogAttrs(ctx, slog.LevelInfo, "pruned", slog.Int("snapshots", out.Snapshots), slog.Int("definitions", out.Definitions),
+			slog.Int("probes", out.Probes), slog.Int("keys", out.Keys), slog.Int("operations", out.Operations))
 	}
 	return out, nil
 }
@@ -46,13 +50,25 @@ func (a *Activities) pruneSnapshots(ctx context.Context, out *PruneOutput) error
 }
 
 func (a *Activities) pruneProbes(ctx context.Context, out *PruneOutput) error {
-	for a.KeepProbes > 0 && out.Probes < pruneProbeRound {
-		n, err := a.DB.System().PruneProbes(ctx, a.KeepProbes, pruneProbeStep)
+	for a.KeepProbes > 0 && out.Probes < pruneRowRound {
+		n, err := a.DB.System().PruneProbes(ctx, a.KeepProbes, pruneRows)
 		out.Probes += n
-		if err != nil || n < pruneProbeStep {
+		if err != nil || n < pruneRows {
 			return err
 		}
 		activity.RecordHeartbeat(ctx, out.Probes)
+	}
+	return nil
+}
+
+func (a *Activities) pruneOperations(ctx context.Context, out *PruneOutput) error {
+	for a.KeepKeys > 0 && out.Keys+out.Operations < pruneRowRound {
+		pruned, err := a.DB.System().PruneOperations(ctx, a.KeepKeys, a.KeepOperations, pruneRows)
+		out.Keys, out.Operations = out.Keys+pruned.Keys, out.Operations+pruned.Operations
+		if err != nil || !pruned.More {
+			return err
+		}
+		activity.RecordHeartbeat(ctx, out.Keys+out.Operations)
 	}
 	return nil
 }

@@ -313,4 +313,6 @@ type PruneOutput struct {
 	Snapshots   int `json:"snapshots"`
 	Definitions int `json:"definitions"`
 	Probes      int `json:"probes,omitempty"`
+	Keys        int `json:"keys,omitempty"`       // of idempotency
+	Operations  int `json:"operations,omitempty"` // records of them
 }

@@ -2,6 +2,8 @@ package db
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"slices"
 	"time"
 
@@ -141,4 +143,61 @@ func (y *SystemStore) PruneProbes(ctx context.Context, keep time.Duration, limit
 		return err
 	})
 	return int(removed), err
+}
+
+// PrunedOperations is what a round of retention removed of what makes repeats
+// harmless.
+type PrunedOperations struct {
+	Keys       int
+	Operations int
+	More       bool // there may be others
+}
+
+// PruneOperations removes idempotency keys, and records of operations, that are
+// older than each of them is kept, about limit of each at most; 0 keeps all of
+// them (R172). A record is kept as long as keys are at least, since a key's
+// repeat is answered from it: keys go first.
+func (y *SystemStore) PruneOperations(ctx context.Context, keepKeys, keepOperations time.Duration, limit int) (PrunedOperations, error) {
+	var out PrunedOperations
+	err := y.db.write(ctx, ofSystem, "prune operations", func(ctx context.Context, tx bun.Tx) error {
+		out = PrunedOperations{}
+		now, err := y.db.engine.now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if keepKeys > 0 {
+			if out.Keys, err = pruneBefore(ctx, tx, "idempotency_keys", "created_at", now.Add(-keepKeys), limit); err != nil {
+				return err
+			}
+		}
+		if out.More = out.Keys >= limit; out.More || keepKeys <= 0 || keepOperations <= 0 {
+			return nil
+		}
+		out.Operations, err = pruneBefore(ctx, tx, "applied_operations", "at", now.Add(-max(keepKeys, keepOperations)), limit)
+		out.More = out.Operations >= limit
+		return err
+	})
+	return out, err
+}
+
+// pruneBefore removes rows whose time is before another, the oldest limit of
+// them and those of the same microsecond. It looks at nothing but their times:
+// more its role may not see.
+func pruneBefore(ctx context.Context, tx bun.Tx, table, at string, before time.Time, limit int) (int, error) {
+	var last time.Time
+	err := tx.NewSelect().ColumnExpr("?", bun.Ident(at)).TableExpr("?", bun.Ident(table)).Where("? < ?", bun.Ident(at), micro(before)).
+		OrderExpr("?", bun.Ident(at)).Offset(int64(limit)-1).Limit(1).Scan(ctx, &last)
+	step := tx.NewDelete().TableExpr("?", bun.Ident(table)).Where("? < ?", bun.Ident(at), micro(before))
+	switch {
+	case err == nil:
+		step = step.Where("? <= ?", bun.Ident(at), last)
+	case !errors.Is(err, sql.ErrNoRows):
+		return 0, err
+	}
+	result, err := step.Exec(ctx)
+	if err != nil {
+		return 0, err
+	}
+	n, err := result.RowsAffected()
+	return int(n), err
 }

@@ -236,3 +236,49 @@ func TestASnapshotIsKeptOnceInWhateverBytesItComes(t *testing.T) {
 		}
 	})
 }
+
+// A key and what it came to go together, keys first, so that a repeat is either
+// answered as the first time or new.
+func TestKeysAndOperationsAreForgottenInTime(t *testing.T) {
+	engines(t, func(t on) {
+		d, y := t.db, t.db.System()
+		ctx, w := t.Context(), newWorld(t, d, "acme")
+		var first []registry.Server
+		for i := range 5 {
+			first = append(first, w.must(w.Register(ctx, w.registration(fmt.Sprint("s", i)), named("register"), claim(fmt.Sprint("k", i), "body"))))
+		}
+		w.retire(first[0].ServerID) // an operation without a key
+		forgets := func(keys, operations time.Duration, limit int, want db.PrunedOperations) {
+			t.Helper()
+			if got, err := y.PruneOperations(ctx, keys, operations, limit); err != nil || got != want {
+				t.Errorf("keys after %s, operations after %s: %+v, want %+v: %v", keys, operations, got, want, err)
+			}
+		}
+		day := 24 * time.Hour
+		forgets(day, day, 100, db.PrunedOperations{})
+		for i, age := range []int{9, 8, 7, 3, 2} {
+			at := time.Now().UTC().AddDate(0, 0, -age).Format("2006-01-02 15:04:05+00:00")
+			exec(t, d, fmt.Sprintf("UPDATE idempotency_keys SET created_at = '%s' WHERE key = 'k%d'", at, i),
+				fmt.Sprintf("UPDATE applied_operations SET at = '%s' WHERE name = 'register' AND server_id = '%s'", at, first[i].ServerID))
+		}
+		forgets(0, 0, 100, db.PrunedOperations{})
+		forgets(0, day, 100, db.PrunedOperations{})
+		// In steps, the oldest first; records wait for the last of the keys.
+		forgets(4*day, day, 2, db.PrunedOperations{Keys: 2, More: true})
+		forgets(4*day, day, 2, db.PrunedOperations{Keys: 1, Operations: 2, More: true})
+		forgets(4*day, day, 2, db.PrunedOperations{Operations: 1})
+		forgets(4*day, 0, 2, db.PrunedOperations{})
+		// What is kept is answered as the first time, what is not is new.
+		again, err := w.Register(ctx, w.registration("s3"), named("register"), claim("k3", "body"))
+		if err != nil || !again.Replayed || again.Server.ServerID != first[3].ServerID {
+			t.Errorf("a key that is kept: %+v, %v", again, err)
+		}
+		anew, err := w.Register(ctx, w.registration("s0"), named("register"), claim("k0", "another body"))
+		if err != nil || anew.Replayed || anew.Server.ServerID == first[0].ServerID {
+			t.Errorf("a key that is forgotten: %+v, %v", anew, err)
+		}
+		if got, want := count(t, d, "SELECT count(*) FROM applied_operations"), 4; got != want { // two registrations that are kept, one retirement, the new registration
+			t.Errorf("%d records, want %d", got, want)
+		}
+	})
+}

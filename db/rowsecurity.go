@@ -16,6 +16,7 @@ import (
 // order of the alphabet: what its methods do and no more. It sees the rows of
 // all tenants.
 var systemMay = map[string]string{
+	"applied_operations": "DELETE",
 	"audit":              "SELECT, UPDATE", // a trigger lets it seal a row once, and no more
 	"audit_checkpoints":  "INSERT, SELECT",
 	"audit_heads":        "INSERT, SELECT, UPDATE",
@@ -23,6 +24,7 @@ var systemMay = map[string]string{
 	"connections":        "SELECT",
 	"decisions":          "SELECT",
 	"definitions":        "DELETE, SELECT",
+	"idempotency_keys":   "DELETE",
 	"mcp_servers":        "SELECT",
 	"outbox":             "SELECT",
 	"probes":             "DELETE, INSERT, SELECT",
@@ -32,6 +34,10 @@ var systemMay = map[string]string{
 	"snapshots":          "DELETE, SELECT",
 	"tools":              "SELECT",
 }
+
+// systemSees are the columns that the role of SystemStore may read of tables
+// which it may not read otherwise.
+var systemSees = map[string]string{"applied_operations": "at", "idempotency_keys": "created_at"}
 
 // addedTo are the tables to which tenants only ever add rows.
 var addedTo = []string{"audit", "connections", "decisions", "outbox", "policies", "server_targets", "server_versions"}
@@ -74,6 +80,9 @@ const tenantTables = `SELECT c.relname AS name, c.relrowsecurity AND c.relforcer
   COALESCE((SELECT json_object_agg(g.grantee, g.may) FROM (
     SELECT pg_get_userbyid(x.grantee) AS grantee, string_agg(x.privilege_type, ', ' ORDER BY x.privilege_type) AS may
     FROM aclexplode(c.relacl) AS x WHERE x.grantee <> 0 GROUP BY 1) AS g), '{}')::text AS grants,
+  COALESCE((SELECT json_object_agg(g.grantee, g.sees) FROM (
+    SELECT pg_get_userbyid(x.grantee) AS grantee, string_agg(a.attname, ', ' ORDER BY a.attname) AS sees
+    FROM pg_attribute AS a, aclexplode(a.attacl) AS x WHERE a.attrelid = c.oid AND x.privilege_type = 'SELECT' AND x.grantee <> 0 GROUP BY 1) AS g), '{}')::text AS columns,
   pg_get_userbyid(c.relowner)::text AS owner, row_security_active(c.oid) AS active, pg_has_role(c.relowner, 'MEMBER') AS owned
 FROM pg_class AS c
 WHERE c.relkind IN ('r', 'p') AND pg_table_is_visible(c.oid) AND c.relnamespace <> 'pg_catalog'::regnamespace
@@ -85,6 +94,7 @@ type tenantTable struct {
 	Held     bool              `bun:"held"`
 	Policies map[string]held   `bun:"policies"` // by name
 	Grants   map[string]string `bun:"grants"`   // to each role, in the order of the alphabet
+	Columns  map[string]string `bun:"columns"`  // that each role may read, besides, in that order
 	Owner    string            `bun:"owner"`
 	Active   bool              `bun:"active"` // for whoever asks
 	Owned    bool              `bun:"owned"`  // by whoever asks, or by a role it may take
@@ -167,13 +177,17 @@ func (r roles) secure(table tenantTable) []string {
 	if slices.Contains(readOnly, table.Name) {
 		may = "SELECT"
 	}
+	sees := map[string]string{r.system: systemSees[table.Name]}
 	for role, may := range map[string]string{r.app: may, r.system: systemMay[table.Name]} {
-		if table.Grants[role] == may {
+		if table.Grants[role] == may && table.Columns[role] == sees[role] {
 			continue
 		}
 		out = append(out, "REVOKE ALL ON "+name+" FROM "+identifier(role))
 		if may != "" {
 			out = append(out, "GRANT "+may+" ON "+name+" TO "+identifier(role))
+		}
+		if sees[role] != "" {
+			out = append(out, "GRANT SELECT ("+sees[role]+") ON "+name+" TO "+identifier(role))
 		}
 	}
 	return out

@@ -205,6 +205,14 @@ func TestTheSystemSeesAllTenantsAndMayDoLittle(t *testing.T) {
 			}
 			return []string{"acme", "globex"}, err
 		}},
+		{"PruneOperations", func() ([]string, error) {
+			exec(t, d, "UPDATE idempotency_keys SET created_at = '2020-01-01'", "UPDATE applied_operations SET at = '2020-01-01' WHERE name = 'register'")
+			pruned, err := y.PruneOperations(ctx, time.Hour, time.Hour, 100)
+			if want := (db.PrunedOperations{Keys: 2, Operations: 4}); pruned != want {
+				t.Errorf("pruned %+v, want %+v", pruned, want)
+			}
+			return []string{"acme", "globex"}, err
+		}},
 	}
 	known := map[string]bool{}
 	for _, c := range calls {
@@ -222,7 +230,9 @@ func TestTheSystemSeesAllTenantsAndMayDoLittle(t *testing.T) {
 	for _, statement := range []string{
 		"UPDATE mcp_servers SET owner = 'me'", "DELETE FROM mcp_servers", "UPDATE tools SET enabled = TRUE",
 		"INSERT INTO outbox OVERRIDING SYSTEM VALUE SELECT * FROM outbox", "INSERT INTO mcp_tool_bindings SELECT * FROM mcp_tool_bindings",
-		"SELECT FROM mcp_tool_bindings", "SELECT FROM idempotency_keys", "INSERT INTO audit OVERRIDING SYSTEM VALUE SELECT * FROM audit",
+		"SELECT FROM mcp_tool_bindings", "SELECT key FROM idempotency_keys", "SELECT answer FROM idempotency_keys",
+		"SELECT FROM idempotency_keys FOR UPDATE", "UPDATE idempotency_keys SET created_at = created_at", "SELECT result FROM applied_operations",
+		"INSERT INTO audit OVERRIDING SYSTEM VALUE SELECT * FROM audit",
 		"DELETE FROM audit", "DELETE FROM audit_checkpoints", "UPDATE audit_checkpoints SET head = head", "DELETE FROM audit_heads", "UPDATE descriptors SET class = 'read'", "DELETE FROM assignments",
 	} {
 		denied(t, system, statement, "permission denied")

@@ -214,6 +214,8 @@ func (a App) work(ctx context.Context, settings *settings, keeper *mcpclient.Kee
 		Hysteresis:       registry.Hysteresis{DegradeAfter: a.Config.Probe.DegradeAfter, RecoverAfter: a.Config.Probe.RecoverAfter},
 		KeepSnapshots:    a.Config.Retention.Snapshots,
 		KeepProbes:       a.Config.Retention.Probes,
+		KeepKeys:         a.Config.Retention.IdempotencyKeys,
+		KeepOperations:   a.Config.Retention.Operations,
 		Log:              a.Log,
 	}
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {

@@ -144,6 +144,31 @@ type Capabilities struct {
 type Retention struct {
 	Snapshots time.Duration `koanf:"snapshots"` // since a discovery last saw one; 0 keeps all
 	Probes    time.Duration `koanf:"probes"`    // since their window; 0 keeps all
+
+	// IdempotencyKeys are kept since they were used first, and Operations, what
+	// each came to, as long at least; 0 keeps all (R172).
+	IdempotencyKeys time.Duration `koanf:"idempotency_keys"`
+	Operations      time.Duration `koanf:"operations"`
+}
+
+func (r Retention) validate() error {
+	for _, kept := range []struct {
+		key         string
+		long, least time.Duration
+	}{
+		{"snapshots", r.Snapshots, 48 * time.Hour},
+		{"probes", r.Probes, 24 * time.Hour},
+		{"idempotency_keys", r.IdempotencyKeys, 24 * time.Hour},
+		{"operations", r.Operations, 24 * time.Hour},
+	} {
+		if kept.long != 0 && kept.long < kept.least {
+			return fmt.Errorf("retention.%s must be 0 or at least %s, not %s", kept.key, kept.least, kept.long)
+		}
+	}
+	if r.Operations != 0 && (r.IdempotencyKeys == 0 || r.Operations < r.IdempotencyKeys) {
+		return fmt.Errorf("retention.operations must be 0 or at least as long as retention.idempotency_keys, whose repeats are answered from them")
+	}
+	return nil
 }
 
 // Worker says under which version this build runs workflows, and by what a worker
@@ -172,9 +197,11 @@ func Default() Config {
 			Tenant:    Rate{RequestsPerSecond: 1000, Burst: 4000},
 			Resolve:   Rate{RequestsPerSecond: 10000, Burst: 20000},
 		},
-		Quotas:                  Quotas{Servers: 10_000, Tools: 200_000, Connections: 1000, DefinitionBytes: 1 << 30},
-		Probe:                   Probe{Interval: 5 * time.Minute, Concurrency: 16, SlowConcurrency: 256, PerHost: 4, DegradeAfter: 1, RecoverAfter: 1},
-		Retention:               Retention{Snapshots: 90 * 24 * time.Hour, Probes: 30 * 24 * time.Hour},
+		Quotas: Quotas{Servers: 10_000, Tools: 200_000, Connections: 1000, DefinitionBytes: 1 << 30},
+		Probe:  Probe{Interval: 5 * time.Minute, Concurrency: 16, SlowConcurrency: 256, PerHost: 4, DegradeAfter: 1, RecoverAfter: 1},
+		Retention: Retention{
+			Snapshots: 90 * 24 * time.Hour, Probes: 30 * 24 * time.Hour, IdempotencyKeys: 7 * 24 * time.Hour, Operations: 30 * 24 * time.Hour,
+		},
 		Audit:                   Audit{SealInterval: 10 * time.Second},
 		WorkloadIdentity:        WorkloadIdentity{TokenLifetime: 5 * time.Minute},
 		Log:                     Log{Level: "info", Format: "json"},
@@ -269,11 +296,8 @@ func (c Config) validate() error {
 	if err := c.Probe.validate(); err != nil {
 		return err
 	}
-	if c.Retention.Snapshots != 0 && c.Retention.Snapshots < 48*time.Hour {
-		return fmt.Errorf("retention.snapshots must be 0 or at least 48h, not %s", c.Retention.Snapshots)
-	}
-	if c.Retention.Probes != 0 && c.Retention.Probes < 24*time.Hour {
-		return fmt.Errorf("retention.probes must be 0 or at least 24h, not %s", c.Retention.Probes)
+	if err := c.Retention.validate(); err != nil {
+		return err
 	}
 	if (c.Worker.Deployment == "") != (c.Worker.Build == "") {
 		return fmt.Errorf("worker.deployment and worker.build go together")

@@ -160,3 +160,23 @@ func TestBadConfigurationsAreRefused(t *testing.T) {
 		t.Error("a missing file is accepted")
 	}
 }
+
+// What repeats are answered from is kept as long as their keys.
+func TestRetentionRefusesWhatWouldLoseAnswers(t *testing.T) {
+	t.Parallel()
+	for text, fine := range map[string]bool{
+		"retention: {}": true,
+		"retention: {idempotency_keys: 24h, operations: 24h}":  true,
+		"retention: {idempotency_keys: 48h, operations: 24h}":  false,
+		"retention: {idempotency_keys: 0s, operations: 720h}":  false,
+		"retention: {idempotency_keys: 0s, operations: 0s}":    true,
+		"retention: {idempotency_keys: 168h, operations: 0s}":  true,
+		"retention: {idempotency_keys: 23h, operations: 720h}": false,
+		"retention: {snapshots: 47h}":                          false,
+		"retention: {probes: 23h}":                             false,
+	} {
+		if _, err := config.Load(config.Default(), file(t, text), nil); (err == nil) != fine {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
