@@ -75,6 +75,8 @@ var access = map[string]rule{
 
 	// A token is given to whoever may take the decision; the handler looks.
 	registryv1connect.ApprovalServiceMintDecisionTokenProcedure: {scope: registry.ScopeAdmin, roles: maintainers, change: "mint_decision_token"},
+	registryv1connect.ApprovalServiceListApprovalsProcedure:     {scope: registry.ScopeRead, roles: readers},
+	registryv1connect.ApprovalServiceGetApprovalProcedure:       {scope: registry.ScopeRead, roles: readers},
 	// Whoever gave an approval may take it back, with whatever role is left.
 	registryv1connect.ApprovalServiceWithdrawApprovalProcedure: {scope: registry.ScopeAdmin, roles: operators, decision: registry.VerbWithdrawApproval},
 	registryv1connect.ApprovalServiceRenewExceptionProcedure:   {scope: registry.ScopeAdmin, roles: []registry.Role{registry.RolePlatformAdmin}, decision: registry.VerbRenew},

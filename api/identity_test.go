@@ -92,6 +92,10 @@ var about = map[string]func(ref, toolID string) proto.Message{
 	doMint: func(ref, _ string) proto.Message {
 		return &pb.MintDecisionTokenRequest{ServerId: ref, Decision: pb.TokenDecision_TOKEN_DECISION_REJECT, Digest: "d"}
 	},
+	doInbox: func(ref, _ string) proto.Message {
+		return &pb.ListApprovalsRequest{Filter: `server="` + ref + `"`}
+	},
+	doAsked: func(ref, _ string) proto.Message { return &pb.GetApprovalRequest{ServerId: ref} },
 	doWithdraw: func(ref, _ string) proto.Message {
 		return &pb.WithdrawApprovalRequest{ServerId: ref, Digest: "d"}
 	},

@@ -63,6 +63,8 @@ const (
 	doBatch    = registryv1connect.McpRegistryServiceBatchResolveToolsProcedure
 	doOffer    = registryv1connect.McpRegistryServiceListCapabilitiesProcedure
 	doMint     = registryv1connect.ApprovalServiceMintDecisionTokenProcedure
+	doInbox    = registryv1connect.ApprovalServiceListApprovalsProcedure
+	doAsked    = registryv1connect.ApprovalServiceGetApprovalProcedure
 	doWithdraw = registryv1connect.ApprovalServiceWithdrawApprovalProcedure
 	doRenew    = registryv1connect.ApprovalServiceRenewExceptionProcedure
 	doExpiring = registryv1connect.ApprovalServiceListExpiringProcedure

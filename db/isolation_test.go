@@ -262,6 +262,12 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 				}
 				return st.Decision(ctx, id, d)
 			}),
+			"Inbox": of(func(st *db.Store, _, name, _, _, _ string) (any, error) {
+				v, next, total, err := st.Inbox(ctx, db.InboxQuery{Conditions: []db.Condition{{Field: "server", Op: db.OpIs, Value: name}}})
+				return []any{v, next, total}, err
+			}),
+			"Request": of(func(st *db.Store, id, _, _, _, _ string) (any, error) { return st.Request(ctx, id) }),
+			"Asked":   of(func(st *db.Store, id, _, _, _, _ string) (any, error) { return st.Asked(ctx, id, "") }),
 			"Expiring": of(func(st *db.Store, _, _, _, _, _ string) (any, error) {
 				v, next, total, err := st.Expiring(ctx, time.Time{}, db.Page{})
 				return []any{v, next, total}, err

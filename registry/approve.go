@@ -131,7 +131,7 @@ func (r *Record) except(a Approval, op Operation, now time.Time) (Exception, err
 		}
 		return current, nil
 	}
-	if a.ExceptionExpiresAt.IsZero() && !current.ExpiresAt.IsZero() && !current.Expired(now) && !s.Causes.Has(CauseAuthExceptionExpired) {
+	if a.ExceptionExpiresAt.IsZero() && s.excepted(now) {
 		return current, nil // the one that was approved before still runs
 	}
 	if !op.Actor.Has(RolePlatformAdmin) {

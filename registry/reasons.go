@@ -28,6 +28,7 @@ const (
 	ReasonSuperseded              Reason = "superseded"
 	ReasonAlreadyDecided          Reason = "already_decided"
 	ReasonNothingToReview         Reason = "nothing_to_review"
+	ReasonApprovalNotFound        Reason = "approval_not_found"
 	ReasonNothingToWithdraw       Reason = "nothing_to_withdraw"
 	ReasonNothingDiscovered       Reason = "nothing_discovered"
 	ReasonNothingApproved         Reason = "nothing_approved"
@@ -210,6 +211,7 @@ var reasons = map[Reason]struct {
 	ReasonSuperseded:              {CodeAborted, "the decision names a digest that is no longer under review"},
 	ReasonAlreadyDecided:          {CodeAborted, "this digest was decided already"},
 	ReasonNothingToReview:         {CodePrecondition, "no approval is pending"},
+	ReasonApprovalNotFound:        {CodeNotFound, "the server was never at what this digest is of, so nobody asked for its approval"},
 	ReasonNothingToWithdraw:       {CodePrecondition, "who asks has given no approval in the review that is open"},
 	ReasonNothingDiscovered:       {CodePrecondition, "the server was never discovered"},
 	ReasonNothingApproved:         {CodePrecondition, "nothing of the server was approved yet, so there is nothing to compare with"},

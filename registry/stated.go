@@ -23,6 +23,15 @@ func StatedBy(item Item) Stated {
 	return s
 }
 
+// states gives the hints that a tool states of itself, whatever the verdict on it.
+func (i Item) states() map[string]bool {
+	if i.Stated != nil {
+		return i.Stated.Annotations
+	}
+	i.Verdict = ""
+	return i.Annotations()
+}
+
 // Says gives what rules see of the item's bytes: what was read from them when
 // they came, or else what is read now.
 func (i Item) Says() Stated {

@@ -40,9 +40,9 @@ func SuggestClass(item Item) (Class, string) {
 	if item.Kind != KindTool {
 		return "", ""
 	}
-	hints := membersOf(fieldsOf(item.Raw), "annotations")
+	hints := item.states()
 	hint := func(name string) (yes, given bool) {
-		yes, given = valueOf(hints, name).(bool)
+		yes, given = hints[name]
 		return yes, given
 	}
 	readOnly, saysReadOnly := hint("readOnlyHint")

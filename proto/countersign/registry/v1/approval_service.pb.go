@@ -25,6 +25,62 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// What the demand of a policy was asked about: it depends on what is approved, and
+// as which class.
+type DemandBasis int32
+
+const (
+	// Not said.
+	DemandBasis_DEMAND_BASIS_UNSPECIFIED DemandBasis = 0
+	// The lines of the last approval that was given in the review.
+	DemandBasis_DEMAND_BASIS_APPROVAL DemandBasis = 1
+	// Nobody approved anything yet: everything that is not bound as it is, as the
+	// class that it was approved as before, or else as the class that is suggested.
+	// An approval of other lines may take others.
+	DemandBasis_DEMAND_BASIS_FORECAST DemandBasis = 2
+)
+
+// Enum value maps for DemandBasis.
+var (
+	DemandBasis_name = map[int32]string{
+		0: "DEMAND_BASIS_UNSPECIFIED",
+		1: "DEMAND_BASIS_APPROVAL",
+		2: "DEMAND_BASIS_FORECAST",
+	}
+	DemandBasis_value = map[string]int32{
+		"DEMAND_BASIS_UNSPECIFIED": 0,
+		"DEMAND_BASIS_APPROVAL":    1,
+		"DEMAND_BASIS_FORECAST":    2,
+	}
+)
+
+func (x DemandBasis) Enum() *DemandBasis {
+	p := new(DemandBasis)
+	*p = x
+	return p
+}
+
+func (x DemandBasis) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (DemandBasis) Descriptor() protoreflect.EnumDescriptor {
+	return file_countersign_registry_v1_approval_service_proto_enumTypes[0].Descriptor()
+}
+
+func (DemandBasis) Type() protoreflect.EnumType {
+	return &file_countersign_registry_v1_approval_service_proto_enumTypes[0]
+}
+
+func (x DemandBasis) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use DemandBasis.Descriptor instead.
+func (DemandBasis) EnumDescriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{0}
+}
+
 // A decision that a token can be for.
 type TokenDecision int32
 
@@ -66,11 +122,11 @@ func (x TokenDecision) String() string {
 }
 
 func (TokenDecision) Descriptor() protoreflect.EnumDescriptor {
-	return file_countersign_registry_v1_approval_service_proto_enumTypes[0].Descriptor()
+	return file_countersign_registry_v1_approval_service_proto_enumTypes[1].Descriptor()
 }
 
 func (TokenDecision) Type() protoreflect.EnumType {
-	return &file_countersign_registry_v1_approval_service_proto_enumTypes[0]
+	return &file_countersign_registry_v1_approval_service_proto_enumTypes[1]
 }
 
 func (x TokenDecision) Number() protoreflect.EnumNumber {
@@ -79,7 +135,842 @@ func (x TokenDecision) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TokenDecision.Descriptor instead.
 func (TokenDecision) EnumDescriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{1}
+}
+
+// One request for approval.
+type Approval struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server's id.
+	ServerId string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	// The server's name.
+	ServerName string `protobuf:"bytes,2,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
+	// The server's owner.
+	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	// The server's labels, such as its environment.
+	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Where the server stands.
+	State McpServerState `protobuf:"varint,5,opt,name=state,proto3,enum=countersign.registry.v1.McpServerState" json:"state,omitempty"`
+	// The governance policy bundle that governs it.
+	GovernancePolicyRef string `protobuf:"bytes,6,opt,name=governance_policy_ref,json=governancePolicyRef,proto3" json:"governance_policy_ref,omitempty"`
+	// What there is to sign.
+	Kind ReviewKind `protobuf:"varint,7,opt,name=kind,proto3,enum=countersign.registry.v1.ReviewKind" json:"kind,omitempty"`
+	// The request: since when, until when, the digests, who approved so far and who
+	// took that back.
+	Review *Review `protobuf:"bytes,8,opt,name=review,proto3" json:"review,omitempty"`
+	// The digest of the discovery that was approved last; empty: none was.
+	ApprovedSnapshotDigest string `protobuf:"bytes,9,opt,name=approved_snapshot_digest,json=approvedSnapshotDigest,proto3" json:"approved_snapshot_digest,omitempty"`
+	// The server's etag; a decision may send it back.
+	Etag string `protobuf:"bytes,10,opt,name=etag,proto3" json:"etag,omitempty"`
+	// How much there is to sign, the worst first. Only while it is open.
+	Counts *ApprovalCounts `protobuf:"bytes,11,opt,name=counts,proto3" json:"counts,omitempty"`
+	// What the policy wants of it now. Only while it is open.
+	Demand *ApprovalDemand `protobuf:"bytes,12,opt,name=demand,proto3" json:"demand,omitempty"`
+	// The caller can approve it.
+	CanDecide bool `protobuf:"varint,13,opt,name=can_decide,json=canDecide,proto3" json:"can_decide,omitempty"`
+	// The caller approved it already.
+	Decided bool `protobuf:"varint,14,opt,name=decided,proto3" json:"decided,omitempty"`
+	// Why the caller cannot, as a stable code; empty when they can or did.
+	BlockedReason string `protobuf:"bytes,15,opt,name=blocked_reason,json=blockedReason,proto3" json:"blocked_reason,omitempty"`
+	// Why the caller cannot, for people.
+	BlockedDetail string `protobuf:"bytes,16,opt,name=blocked_detail,json=blockedDetail,proto3" json:"blocked_detail,omitempty"`
+	// The server is at another digest by now, so no decision about this one counts.
+	SupersededBy  string `protobuf:"bytes,17,opt,name=superseded_by,json=supersededBy,proto3" json:"superseded_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Approval) Reset() {
+	*x = Approval{}
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Approval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Approval) ProtoMessage() {}
+
+func (x *Approval) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Approval.ProtoReflect.Descriptor instead.
+func (*Approval) Descriptor() ([]byte, []int) {
 	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *Approval) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+func (x *Approval) GetServerName() string {
+	if x != nil {
+		return x.ServerName
+	}
+	return ""
+}
+
+func (x *Approval) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *Approval) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Approval) GetState() McpServerState {
+	if x != nil {
+		return x.State
+	}
+	return McpServerState_MCP_SERVER_STATE_UNSPECIFIED
+}
+
+func (x *Approval) GetGovernancePolicyRef() string {
+	if x != nil {
+		return x.GovernancePolicyRef
+	}
+	return ""
+}
+
+func (x *Approval) GetKind() ReviewKind {
+	if x != nil {
+		return x.Kind
+	}
+	return ReviewKind_REVIEW_KIND_UNSPECIFIED
+}
+
+func (x *Approval) GetReview() *Review {
+	if x != nil {
+		return x.Review
+	}
+	return nil
+}
+
+func (x *Approval) GetApprovedSnapshotDigest() string {
+	if x != nil {
+		return x.ApprovedSnapshotDigest
+	}
+	return ""
+}
+
+func (x *Approval) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *Approval) GetCounts() *ApprovalCounts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+func (x *Approval) GetDemand() *ApprovalDemand {
+	if x != nil {
+		return x.Demand
+	}
+	return nil
+}
+
+func (x *Approval) GetCanDecide() bool {
+	if x != nil {
+		return x.CanDecide
+	}
+	return false
+}
+
+func (x *Approval) GetDecided() bool {
+	if x != nil {
+		return x.Decided
+	}
+	return false
+}
+
+func (x *Approval) GetBlockedReason() string {
+	if x != nil {
+		return x.BlockedReason
+	}
+	return ""
+}
+
+func (x *Approval) GetBlockedDetail() string {
+	if x != nil {
+		return x.BlockedDetail
+	}
+	return ""
+}
+
+func (x *Approval) GetSupersededBy() string {
+	if x != nil {
+		return x.SupersededBy
+	}
+	return ""
+}
+
+// How much there is to sign: items that changed or are gone by what that means to
+// whoever uses them, and what one should look at besides.
+type ApprovalCounts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The worst of all changes.
+	Severity DriftSeverity `protobuf:"varint,1,opt,name=severity,proto3,enum=countersign.registry.v1.DriftSeverity" json:"severity,omitempty"`
+	// They claim to be less harmless than before.
+	Escalating int32 `protobuf:"varint,2,opt,name=escalating,proto3" json:"escalating,omitempty"`
+	// What worked may work no longer; those that are gone among them.
+	Breaking int32 `protobuf:"varint,3,opt,name=breaking,proto3" json:"breaking,omitempty"`
+	// Less is accepted or promised.
+	Narrowing int32 `protobuf:"varint,4,opt,name=narrowing,proto3" json:"narrowing,omitempty"`
+	// What worked still works.
+	Widening int32 `protobuf:"varint,5,opt,name=widening,proto3" json:"widening,omitempty"`
+	// A person or a model reads something else.
+	Text int32 `protobuf:"varint,6,opt,name=text,proto3" json:"text,omitempty"`
+	// Recorded; binds nobody.
+	Cosmetic int32 `protobuf:"varint,7,opt,name=cosmetic,proto3" json:"cosmetic,omitempty"`
+	// New ones.
+	Added int32 `protobuf:"varint,8,opt,name=added,proto3" json:"added,omitempty"`
+	// Those that are gone.
+	Removed int32 `protobuf:"varint,9,opt,name=removed,proto3" json:"removed,omitempty"`
+	// Those that cannot be approved.
+	Quarantined int32 `protobuf:"varint,10,opt,name=quarantined,proto3" json:"quarantined,omitempty"`
+	// Those whose own bytes have hints of a kind that honest ones seldom have.
+	Hinted int32 `protobuf:"varint,11,opt,name=hinted,proto3" json:"hinted,omitempty"`
+	// Those that were approved, are there, and are no longer bound.
+	Unbound int32 `protobuf:"varint,12,opt,name=unbound,proto3" json:"unbound,omitempty"`
+	// The server's instructions are others than approved.
+	InstructionsChanged bool `protobuf:"varint,13,opt,name=instructions_changed,json=instructionsChanged,proto3" json:"instructions_changed,omitempty"`
+	// The server is reached elsewhere or as somebody else than approved.
+	TargetChanged bool `protobuf:"varint,14,opt,name=target_changed,json=targetChanged,proto3" json:"target_changed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApprovalCounts) Reset() {
+	*x = ApprovalCounts{}
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApprovalCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApprovalCounts) ProtoMessage() {}
+
+func (x *ApprovalCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApprovalCounts.ProtoReflect.Descriptor instead.
+func (*ApprovalCounts) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ApprovalCounts) GetSeverity() DriftSeverity {
+	if x != nil {
+		return x.Severity
+	}
+	return DriftSeverity_DRIFT_SEVERITY_UNSPECIFIED
+}
+
+func (x *ApprovalCounts) GetEscalating() int32 {
+	if x != nil {
+		return x.Escalating
+	}
+	return 0
+}
+
+func (x *ApprovalCounts) GetBreaking() int32 {
+	if x != nil {
+		return x.Breaking
+	}
+	return 0
+}
+
+func (x *ApprovalCounts) GetNarrowing() int32 {
+	if x != nil {
+		return x.Narrowing
+	}
+	return 0
+}
+
+func (x *ApprovalCounts) GetWidening() int32 {
+	if x != nil {
+		return x.Widening
+	}
+	return 0
+}
+
+func (x *ApprovalCounts) GetText() int32 {
+	if x != nil {
+		return x.Text
+	}
+	return 0
+}
+
+func (x *ApprovalCounts) GetCosmetic() int32 {
+	if x != nil {
+		return x.Cosmetic
+	}
+	return 0
+}
+
+func (x *ApprovalCounts) GetAdded() int32 {
+	if x != nil {
+		return x.Added
+	}
+	return 0
+}
+
+func (x *ApprovalCounts) GetRemoved() int32 {
+	if x != nil {
+		return x.Removed
+	}
+	return 0
+}
+
+func (x *ApprovalCounts) GetQuarantined() int32 {
+	if x != nil {
+		return x.Quarantined
+	}
+	return 0
+}
+
+func (x *ApprovalCounts) GetHinted() int32 {
+	if x != nil {
+		return x.Hinted
+	}
+	return 0
+}
+
+func (x *ApprovalCounts) GetUnbound() int32 {
+	if x != nil {
+		return x.Unbound
+	}
+	return 0
+}
+
+func (x *ApprovalCounts) GetInstructionsChanged() bool {
+	if x != nil {
+		return x.InstructionsChanged
+	}
+	return false
+}
+
+func (x *ApprovalCounts) GetTargetChanged() bool {
+	if x != nil {
+		return x.TargetChanged
+	}
+	return false
+}
+
+// What the governance policy wants of an approval, and what of that there is.
+type ApprovalDemand struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the policy was asked about.
+	Basis DemandBasis `protobuf:"varint,1,opt,name=basis,proto3,enum=countersign.registry.v1.DemandBasis" json:"basis,omitempty"`
+	// The bundle that was asked, as name@version.
+	Policy string `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Its digest.
+	BundleDigest string `protobuf:"bytes,3,opt,name=bundle_digest,json=bundleDigest,proto3" json:"bundle_digest,omitempty"`
+	// How many people have to approve.
+	People int32 `protobuf:"varint,4,opt,name=people,proto3" json:"people,omitempty"`
+	// How many of them must hold which role.
+	Roles map[string]int32 `protobuf:"bytes,5,rep,name=roles,proto3" json:"roles,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// Who cannot be one of them: who asked for the approval, where the policy wants
+	// somebody else.
+	NotBy string `protobuf:"bytes,6,opt,name=not_by,json=notBy,proto3" json:"not_by,omitempty"`
+	// Each of them has to say why.
+	CommentRequired bool `protobuf:"varint,7,opt,name=comment_required,json=commentRequired,proto3" json:"comment_required,omitempty"`
+	// Whose approvals count.
+	DecidedBy []string `protobuf:"bytes,8,rep,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
+	// Those that were given and do not count, and why.
+	Ignored []*IgnoredApproval `protobuf:"bytes,9,rep,name=ignored,proto3" json:"ignored,omitempty"`
+	// How many more people are needed at least.
+	PeopleMissing int32 `protobuf:"varint,10,opt,name=people_missing,json=peopleMissing,proto3" json:"people_missing,omitempty"`
+	// How many of which roles are missing among them.
+	RolesMissing map[string]int32 `protobuf:"bytes,11,rep,name=roles_missing,json=rolesMissing,proto3" json:"roles_missing,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// Why nobody can approve this, as a stable code; empty when somebody can.
+	RefusedReason string `protobuf:"bytes,12,opt,name=refused_reason,json=refusedReason,proto3" json:"refused_reason,omitempty"`
+	// In one sentence.
+	Standing      string `protobuf:"bytes,13,opt,name=standing,proto3" json:"standing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApprovalDemand) Reset() {
+	*x = ApprovalDemand{}
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApprovalDemand) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApprovalDemand) ProtoMessage() {}
+
+func (x *ApprovalDemand) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApprovalDemand.ProtoReflect.Descriptor instead.
+func (*ApprovalDemand) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ApprovalDemand) GetBasis() DemandBasis {
+	if x != nil {
+		return x.Basis
+	}
+	return DemandBasis_DEMAND_BASIS_UNSPECIFIED
+}
+
+func (x *ApprovalDemand) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *ApprovalDemand) GetBundleDigest() string {
+	if x != nil {
+		return x.BundleDigest
+	}
+	return ""
+}
+
+func (x *ApprovalDemand) GetPeople() int32 {
+	if x != nil {
+		return x.People
+	}
+	return 0
+}
+
+func (x *ApprovalDemand) GetRoles() map[string]int32 {
+	if x != nil {
+		return x.Roles
+	}
+	return nil
+}
+
+func (x *ApprovalDemand) GetNotBy() string {
+	if x != nil {
+		return x.NotBy
+	}
+	return ""
+}
+
+func (x *ApprovalDemand) GetCommentRequired() bool {
+	if x != nil {
+		return x.CommentRequired
+	}
+	return false
+}
+
+func (x *ApprovalDemand) GetDecidedBy() []string {
+	if x != nil {
+		return x.DecidedBy
+	}
+	return nil
+}
+
+func (x *ApprovalDemand) GetIgnored() []*IgnoredApproval {
+	if x != nil {
+		return x.Ignored
+	}
+	return nil
+}
+
+func (x *ApprovalDemand) GetPeopleMissing() int32 {
+	if x != nil {
+		return x.PeopleMissing
+	}
+	return 0
+}
+
+func (x *ApprovalDemand) GetRolesMissing() map[string]int32 {
+	if x != nil {
+		return x.RolesMissing
+	}
+	return nil
+}
+
+func (x *ApprovalDemand) GetRefusedReason() string {
+	if x != nil {
+		return x.RefusedReason
+	}
+	return ""
+}
+
+func (x *ApprovalDemand) GetStanding() string {
+	if x != nil {
+		return x.Standing
+	}
+	return ""
+}
+
+// An approval that does not count.
+type IgnoredApproval struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who gave it.
+	Subject string `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
+	// Why, as a stable code.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IgnoredApproval) Reset() {
+	*x = IgnoredApproval{}
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IgnoredApproval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IgnoredApproval) ProtoMessage() {}
+
+func (x *IgnoredApproval) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IgnoredApproval.ProtoReflect.Descriptor instead.
+func (*IgnoredApproval) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *IgnoredApproval) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *IgnoredApproval) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// Request of ListApprovals.
+type ListApprovalsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Comparisons by =, != and : (contains), joined by AND, of server, kind (first,
+	// drift or again), owner, requested_by, policy and labels.KEY.
+	Filter string `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	// Only what ends within this time; absent: everything.
+	Within *durationpb.Duration `protobuf:"bytes,2,opt,name=within,proto3" json:"within,omitempty"`
+	// Only what the caller can approve and did not yet.
+	Decidable bool `protobuf:"varint,3,opt,name=decidable,proto3" json:"decidable,omitempty"`
+	// expire_time, open_time or server, with " desc" behind it for the reverse; the
+	// first when empty.
+	OrderBy string `protobuf:"bytes,4,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
+	// At most this many; 50 when 0, 200 at most. Fewer come when they are large, or
+	// when many were looked at that the caller cannot decide.
+	PageSize int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the page before, with the same filter and order.
+	PageToken     string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListApprovalsRequest) Reset() {
+	*x = ListApprovalsRequest{}
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListApprovalsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListApprovalsRequest) ProtoMessage() {}
+
+func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListApprovalsRequest.ProtoReflect.Descriptor instead.
+func (*ListApprovalsRequest) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ListApprovalsRequest) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+func (x *ListApprovalsRequest) GetWithin() *durationpb.Duration {
+	if x != nil {
+		return x.Within
+	}
+	return nil
+}
+
+func (x *ListApprovalsRequest) GetDecidable() bool {
+	if x != nil {
+		return x.Decidable
+	}
+	return false
+}
+
+func (x *ListApprovalsRequest) GetOrderBy() string {
+	if x != nil {
+		return x.OrderBy
+	}
+	return ""
+}
+
+func (x *ListApprovalsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListApprovalsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// Response of ListApprovals.
+type ListApprovalsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What waits.
+	Approvals []*Approval `protobuf:"bytes,1,rep,name=approvals,proto3" json:"approvals,omitempty"`
+	// Empty at the end.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// All that match. 0 when only what the caller can decide is asked for: that is
+	// told for each one as it is looked at.
+	TotalSize     int32 `protobuf:"varint,3,opt,name=total_size,json=totalSize,proto3" json:"total_size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListApprovalsResponse) Reset() {
+	*x = ListApprovalsResponse{}
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListApprovalsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListApprovalsResponse) ProtoMessage() {}
+
+func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListApprovalsResponse.ProtoReflect.Descriptor instead.
+func (*ListApprovalsResponse) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ListApprovalsResponse) GetApprovals() []*Approval {
+	if x != nil {
+		return x.Approvals
+	}
+	return nil
+}
+
+func (x *ListApprovalsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListApprovalsResponse) GetTotalSize() int32 {
+	if x != nil {
+		return x.TotalSize
+	}
+	return 0
+}
+
+// Request of GetApproval.
+type GetApprovalRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server's id or name.
+	ServerId string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	// The digest of the review; that of the last one when empty.
+	Digest        string `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetApprovalRequest) Reset() {
+	*x = GetApprovalRequest{}
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetApprovalRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetApprovalRequest) ProtoMessage() {}
+
+func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetApprovalRequest.ProtoReflect.Descriptor instead.
+func (*GetApprovalRequest) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *GetApprovalRequest) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+func (x *GetApprovalRequest) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+// Response of GetApproval.
+type GetApprovalResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The request.
+	Approval *Approval `protobuf:"bytes,1,opt,name=approval,proto3" json:"approval,omitempty"`
+	// What was decided about this digest, refused decisions too, newest first: at
+	// most 200, without their lines. ListDecisions has all.
+	Decisions     []*Decision `protobuf:"bytes,2,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetApprovalResponse) Reset() {
+	*x = GetApprovalResponse{}
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetApprovalResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetApprovalResponse) ProtoMessage() {}
+
+func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetApprovalResponse.ProtoReflect.Descriptor instead.
+func (*GetApprovalResponse) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *GetApprovalResponse) GetApproval() *Approval {
+	if x != nil {
+		return x.Approval
+	}
+	return nil
+}
+
+func (x *GetApprovalResponse) GetDecisions() []*Decision {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
 }
 
 // Request of MintDecisionToken.
@@ -100,7 +991,7 @@ type MintDecisionTokenRequest struct {
 
 func (x *MintDecisionTokenRequest) Reset() {
 	*x = MintDecisionTokenRequest{}
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[0]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -112,7 +1003,7 @@ func (x *MintDecisionTokenRequest) String() string {
 func (*MintDecisionTokenRequest) ProtoMessage() {}
 
 func (x *MintDecisionTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[0]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -125,7 +1016,7 @@ func (x *MintDecisionTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintDecisionTokenRequest.ProtoReflect.Descriptor instead.
 func (*MintDecisionTokenRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{0}
+	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *MintDecisionTokenRequest) GetServerId() string {
@@ -171,7 +1062,7 @@ type MintDecisionTokenResponse struct {
 
 func (x *MintDecisionTokenResponse) Reset() {
 	*x = MintDecisionTokenResponse{}
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[1]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -183,7 +1074,7 @@ func (x *MintDecisionTokenResponse) String() string {
 func (*MintDecisionTokenResponse) ProtoMessage() {}
 
 func (x *MintDecisionTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[1]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -196,7 +1087,7 @@ func (x *MintDecisionTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintDecisionTokenResponse.ProtoReflect.Descriptor instead.
 func (*MintDecisionTokenResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{1}
+	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *MintDecisionTokenResponse) GetToken() string {
@@ -237,7 +1128,7 @@ type WithdrawApprovalRequest struct {
 
 func (x *WithdrawApprovalRequest) Reset() {
 	*x = WithdrawApprovalRequest{}
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[2]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -249,7 +1140,7 @@ func (x *WithdrawApprovalRequest) String() string {
 func (*WithdrawApprovalRequest) ProtoMessage() {}
 
 func (x *WithdrawApprovalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[2]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -262,7 +1153,7 @@ func (x *WithdrawApprovalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithdrawApprovalRequest.ProtoReflect.Descriptor instead.
 func (*WithdrawApprovalRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{2}
+	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *WithdrawApprovalRequest) GetServerId() string {
@@ -304,7 +1195,7 @@ type WithdrawApprovalResponse struct {
 
 func (x *WithdrawApprovalResponse) Reset() {
 	*x = WithdrawApprovalResponse{}
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[3]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -316,7 +1207,7 @@ func (x *WithdrawApprovalResponse) String() string {
 func (*WithdrawApprovalResponse) ProtoMessage() {}
 
 func (x *WithdrawApprovalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[3]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -329,7 +1220,7 @@ func (x *WithdrawApprovalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithdrawApprovalResponse.ProtoReflect.Descriptor instead.
 func (*WithdrawApprovalResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{3}
+	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WithdrawApprovalResponse) GetServer() *McpServer {
@@ -356,7 +1247,7 @@ type RenewExceptionRequest struct {
 
 func (x *RenewExceptionRequest) Reset() {
 	*x = RenewExceptionRequest{}
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[4]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -368,7 +1259,7 @@ func (x *RenewExceptionRequest) String() string {
 func (*RenewExceptionRequest) ProtoMessage() {}
 
 func (x *RenewExceptionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[4]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -381,7 +1272,7 @@ func (x *RenewExceptionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewExceptionRequest.ProtoReflect.Descriptor instead.
 func (*RenewExceptionRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{4}
+	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RenewExceptionRequest) GetServerId() string {
@@ -423,7 +1314,7 @@ type RenewExceptionResponse struct {
 
 func (x *RenewExceptionResponse) Reset() {
 	*x = RenewExceptionResponse{}
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[5]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -435,7 +1326,7 @@ func (x *RenewExceptionResponse) String() string {
 func (*RenewExceptionResponse) ProtoMessage() {}
 
 func (x *RenewExceptionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[5]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -448,7 +1339,7 @@ func (x *RenewExceptionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewExceptionResponse.ProtoReflect.Descriptor instead.
 func (*RenewExceptionResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{5}
+	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RenewExceptionResponse) GetServer() *McpServer {
@@ -473,7 +1364,7 @@ type ListExpiringRequest struct {
 
 func (x *ListExpiringRequest) Reset() {
 	*x = ListExpiringRequest{}
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[6]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -485,7 +1376,7 @@ func (x *ListExpiringRequest) String() string {
 func (*ListExpiringRequest) ProtoMessage() {}
 
 func (x *ListExpiringRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[6]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -498,7 +1389,7 @@ func (x *ListExpiringRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListExpiringRequest.ProtoReflect.Descriptor instead.
 func (*ListExpiringRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{6}
+	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListExpiringRequest) GetWithin() *durationpb.Duration {
@@ -537,7 +1428,7 @@ type ListExpiringResponse struct {
 
 func (x *ListExpiringResponse) Reset() {
 	*x = ListExpiringResponse{}
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[7]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -549,7 +1440,7 @@ func (x *ListExpiringResponse) String() string {
 func (*ListExpiringResponse) ProtoMessage() {}
 
 func (x *ListExpiringResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[7]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -562,7 +1453,7 @@ func (x *ListExpiringResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListExpiringResponse.ProtoReflect.Descriptor instead.
 func (*ListExpiringResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{7}
+	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListExpiringResponse) GetExpiring() []*Expiring {
@@ -613,7 +1504,7 @@ type Expiring struct {
 
 func (x *Expiring) Reset() {
 	*x = Expiring{}
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[8]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -625,7 +1516,7 @@ func (x *Expiring) String() string {
 func (*Expiring) ProtoMessage() {}
 
 func (x *Expiring) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[8]
+	mi := &file_countersign_registry_v1_approval_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -638,7 +1529,7 @@ func (x *Expiring) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expiring.ProtoReflect.Descriptor instead.
 func (*Expiring) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{8}
+	return file_countersign_registry_v1_approval_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Expiring) GetKind() string {
@@ -708,7 +1599,96 @@ var File_countersign_registry_v1_approval_service_proto protoreflect.FileDescrip
 
 const file_countersign_registry_v1_approval_service_proto_rawDesc = "" +
 	"\n" +
-	".countersign/registry/v1/approval_service.proto\x12\x17countersign.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a#countersign/registry/v1/types.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf4\x01\n" +
+	".countersign/registry/v1/approval_service.proto\x12\x17countersign.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a0countersign/registry/v1/mcp_server_service.proto\x1a$countersign/registry/v1/review.proto\x1a#countersign/registry/v1/types.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc1\x06\n" +
+	"\bApproval\x12\x1b\n" +
+	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x1f\n" +
+	"\vserver_name\x18\x02 \x01(\tR\n" +
+	"serverName\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\tR\x05owner\x12E\n" +
+	"\x06labels\x18\x04 \x03(\v2-.countersign.registry.v1.Approval.LabelsEntryR\x06labels\x12=\n" +
+	"\x05state\x18\x05 \x01(\x0e2'.countersign.registry.v1.McpServerStateR\x05state\x122\n" +
+	"\x15governance_policy_ref\x18\x06 \x01(\tR\x13governancePolicyRef\x127\n" +
+	"\x04kind\x18\a \x01(\x0e2#.countersign.registry.v1.ReviewKindR\x04kind\x127\n" +
+	"\x06review\x18\b \x01(\v2\x1f.countersign.registry.v1.ReviewR\x06review\x128\n" +
+	"\x18approved_snapshot_digest\x18\t \x01(\tR\x16approvedSnapshotDigest\x12\x12\n" +
+	"\x04etag\x18\n" +
+	" \x01(\tR\x04etag\x12?\n" +
+	"\x06counts\x18\v \x01(\v2'.countersign.registry.v1.ApprovalCountsR\x06counts\x12?\n" +
+	"\x06demand\x18\f \x01(\v2'.countersign.registry.v1.ApprovalDemandR\x06demand\x12\x1d\n" +
+	"\n" +
+	"can_decide\x18\r \x01(\bR\tcanDecide\x12\x18\n" +
+	"\adecided\x18\x0e \x01(\bR\adecided\x12%\n" +
+	"\x0eblocked_reason\x18\x0f \x01(\tR\rblockedReason\x12%\n" +
+	"\x0eblocked_detail\x18\x10 \x01(\tR\rblockedDetail\x12#\n" +
+	"\rsuperseded_by\x18\x11 \x01(\tR\fsupersededBy\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd8\x03\n" +
+	"\x0eApprovalCounts\x12B\n" +
+	"\bseverity\x18\x01 \x01(\x0e2&.countersign.registry.v1.DriftSeverityR\bseverity\x12\x1e\n" +
+	"\n" +
+	"escalating\x18\x02 \x01(\x05R\n" +
+	"escalating\x12\x1a\n" +
+	"\bbreaking\x18\x03 \x01(\x05R\bbreaking\x12\x1c\n" +
+	"\tnarrowing\x18\x04 \x01(\x05R\tnarrowing\x12\x1a\n" +
+	"\bwidening\x18\x05 \x01(\x05R\bwidening\x12\x12\n" +
+	"\x04text\x18\x06 \x01(\x05R\x04text\x12\x1a\n" +
+	"\bcosmetic\x18\a \x01(\x05R\bcosmetic\x12\x14\n" +
+	"\x05added\x18\b \x01(\x05R\x05added\x12\x18\n" +
+	"\aremoved\x18\t \x01(\x05R\aremoved\x12 \n" +
+	"\vquarantined\x18\n" +
+	" \x01(\x05R\vquarantined\x12\x16\n" +
+	"\x06hinted\x18\v \x01(\x05R\x06hinted\x12\x18\n" +
+	"\aunbound\x18\f \x01(\x05R\aunbound\x121\n" +
+	"\x14instructions_changed\x18\r \x01(\bR\x13instructionsChanged\x12%\n" +
+	"\x0etarget_changed\x18\x0e \x01(\bR\rtargetChanged\"\xd5\x05\n" +
+	"\x0eApprovalDemand\x12:\n" +
+	"\x05basis\x18\x01 \x01(\x0e2$.countersign.registry.v1.DemandBasisR\x05basis\x12\x16\n" +
+	"\x06policy\x18\x02 \x01(\tR\x06policy\x12#\n" +
+	"\rbundle_digest\x18\x03 \x01(\tR\fbundleDigest\x12\x16\n" +
+	"\x06people\x18\x04 \x01(\x05R\x06people\x12H\n" +
+	"\x05roles\x18\x05 \x03(\v22.countersign.registry.v1.ApprovalDemand.RolesEntryR\x05roles\x12\x15\n" +
+	"\x06not_by\x18\x06 \x01(\tR\x05notBy\x12)\n" +
+	"\x10comment_required\x18\a \x01(\bR\x0fcommentRequired\x12\x1d\n" +
+	"\n" +
+	"decided_by\x18\b \x03(\tR\tdecidedBy\x12B\n" +
+	"\aignored\x18\t \x03(\v2(.countersign.registry.v1.IgnoredApprovalR\aignored\x12%\n" +
+	"\x0epeople_missing\x18\n" +
+	" \x01(\x05R\rpeopleMissing\x12^\n" +
+	"\rroles_missing\x18\v \x03(\v29.countersign.registry.v1.ApprovalDemand.RolesMissingEntryR\frolesMissing\x12%\n" +
+	"\x0erefused_reason\x18\f \x01(\tR\rrefusedReason\x12\x1a\n" +
+	"\bstanding\x18\r \x01(\tR\bstanding\x1a8\n" +
+	"\n" +
+	"RolesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\x1a?\n" +
+	"\x11RolesMissingEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"C\n" +
+	"\x0fIgnoredApproval\x12\x18\n" +
+	"\asubject\x18\x01 \x01(\tR\asubject\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x89\x02\n" +
+	"\x14ListApprovalsRequest\x12 \n" +
+	"\x06filter\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\x06filter\x12;\n" +
+	"\x06within\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\b\xbaH\x05\xaa\x01\x02*\x00R\x06within\x12\x1c\n" +
+	"\tdecidable\x18\x03 \x01(\bR\tdecidable\x12\"\n" +
+	"\border_by\x18\x04 \x01(\tB\a\xbaH\x04r\x02(@R\aorderBy\x12'\n" +
+	"\tpage_size\x18\x05 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xc8\x01(\x00R\bpageSize\x12'\n" +
+	"\n" +
+	"page_token\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\tpageToken\"\x9f\x01\n" +
+	"\x15ListApprovalsResponse\x12?\n" +
+	"\tapprovals\x18\x01 \x03(\v2!.countersign.registry.v1.ApprovalR\tapprovals\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1d\n" +
+	"\n" +
+	"total_size\x18\x03 \x01(\x05R\ttotalSize\"_\n" +
+	"\x12GetApprovalRequest\x12'\n" +
+	"\tserver_id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\x01R\bserverId\x12 \n" +
+	"\x06digest\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\x06digest\"\x95\x01\n" +
+	"\x13GetApprovalResponse\x12=\n" +
+	"\bapproval\x18\x01 \x01(\v2!.countersign.registry.v1.ApprovalR\bapproval\x12?\n" +
+	"\tdecisions\x18\x02 \x03(\v2!.countersign.registry.v1.DecisionR\tdecisions\"\xf4\x01\n" +
 	"\x18MintDecisionTokenRequest\x12'\n" +
 	"\tserver_id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80\x01R\bserverId\x12N\n" +
@@ -763,13 +1743,19 @@ const file_countersign_registry_v1_approval_service_proto_rawDesc = "" +
 	"\vdecision_id\x18\a \x01(\tR\n" +
 	"decisionId\x12\x16\n" +
 	"\x06digest\x18\b \x01(\tR\x06digest\x12\x0e\n" +
-	"\x02by\x18\t \x01(\tR\x02by*\x89\x01\n" +
+	"\x02by\x18\t \x01(\tR\x02by*a\n" +
+	"\vDemandBasis\x12\x1c\n" +
+	"\x18DEMAND_BASIS_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15DEMAND_BASIS_APPROVAL\x10\x01\x12\x19\n" +
+	"\x15DEMAND_BASIS_FORECAST\x10\x02*\x89\x01\n" +
 	"\rTokenDecision\x12\x1e\n" +
 	"\x1aTOKEN_DECISION_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16TOKEN_DECISION_APPROVE\x10\x01\x12\x19\n" +
 	"\x15TOKEN_DECISION_REJECT\x10\x02\x12!\n" +
-	"\x1dTOKEN_DECISION_APPROVE_LAUNCH\x10\x032\xd0\x05\n" +
-	"\x0fApprovalService\x12\xb6\x01\n" +
+	"\x1dTOKEN_DECISION_APPROVE_LAUNCH\x10\x032\x81\b\n" +
+	"\x0fApprovalService\x12\x8d\x01\n" +
+	"\rListApprovals\x12-.countersign.registry.v1.ListApprovalsRequest\x1a..countersign.registry.v1.ListApprovalsResponse\"\x1d\x82\xd3\xe4\x93\x02\x14\x12\x12/factory/approvals\x90\x02\x01\x12\x9e\x01\n" +
+	"\vGetApproval\x12+.countersign.registry.v1.GetApprovalRequest\x1a,.countersign.registry.v1.GetApprovalResponse\"4\x82\xd3\xe4\x93\x02+\x12)/factory/mcp-servers/{server_id}/approval\x90\x02\x01\x12\xb6\x01\n" +
 	"\x11MintDecisionToken\x121.countersign.registry.v1.MintDecisionTokenRequest\x1a2.countersign.registry.v1.MintDecisionTokenResponse\":\x82\xd3\xe4\x93\x024:\x01*\"//factory/mcp-servers/{server_id}/decision-token\x12\xbe\x01\n" +
 	"\x10WithdrawApproval\x120.countersign.registry.v1.WithdrawApprovalRequest\x1a1.countersign.registry.v1.WithdrawApprovalResponse\"E\x82\xd3\xe4\x93\x02?:\x01*b\x06server\"2/factory/mcp-servers/{server_id}/withdraw-approval\x12\xb6\x01\n" +
 	"\x0eRenewException\x12..countersign.registry.v1.RenewExceptionRequest\x1a/.countersign.registry.v1.RenewExceptionResponse\"C\x82\xd3\xe4\x93\x02=:\x01*b\x06server\"0/factory/mcp-servers/{server_id}/renew-exception\x12\x89\x01\n" +
@@ -787,47 +1773,83 @@ func file_countersign_registry_v1_approval_service_proto_rawDescGZIP() []byte {
 	return file_countersign_registry_v1_approval_service_proto_rawDescData
 }
 
-var file_countersign_registry_v1_approval_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_countersign_registry_v1_approval_service_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_countersign_registry_v1_approval_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_countersign_registry_v1_approval_service_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_countersign_registry_v1_approval_service_proto_goTypes = []any{
-	(TokenDecision)(0),                // 0: countersign.registry.v1.TokenDecision
-	(*MintDecisionTokenRequest)(nil),  // 1: countersign.registry.v1.MintDecisionTokenRequest
-	(*MintDecisionTokenResponse)(nil), // 2: countersign.registry.v1.MintDecisionTokenResponse
-	(*WithdrawApprovalRequest)(nil),   // 3: countersign.registry.v1.WithdrawApprovalRequest
-	(*WithdrawApprovalResponse)(nil),  // 4: countersign.registry.v1.WithdrawApprovalResponse
-	(*RenewExceptionRequest)(nil),     // 5: countersign.registry.v1.RenewExceptionRequest
-	(*RenewExceptionResponse)(nil),    // 6: countersign.registry.v1.RenewExceptionResponse
-	(*ListExpiringRequest)(nil),       // 7: countersign.registry.v1.ListExpiringRequest
-	(*ListExpiringResponse)(nil),      // 8: countersign.registry.v1.ListExpiringResponse
-	(*Expiring)(nil),                  // 9: countersign.registry.v1.Expiring
-	(*durationpb.Duration)(nil),       // 10: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),     // 11: google.protobuf.Timestamp
-	(*McpServer)(nil),                 // 12: countersign.registry.v1.McpServer
+	(DemandBasis)(0),                  // 0: countersign.registry.v1.DemandBasis
+	(TokenDecision)(0),                // 1: countersign.registry.v1.TokenDecision
+	(*Approval)(nil),                  // 2: countersign.registry.v1.Approval
+	(*ApprovalCounts)(nil),            // 3: countersign.registry.v1.ApprovalCounts
+	(*ApprovalDemand)(nil),            // 4: countersign.registry.v1.ApprovalDemand
+	(*IgnoredApproval)(nil),           // 5: countersign.registry.v1.IgnoredApproval
+	(*ListApprovalsRequest)(nil),      // 6: countersign.registry.v1.ListApprovalsRequest
+	(*ListApprovalsResponse)(nil),     // 7: countersign.registry.v1.ListApprovalsResponse
+	(*GetApprovalRequest)(nil),        // 8: countersign.registry.v1.GetApprovalRequest
+	(*GetApprovalResponse)(nil),       // 9: countersign.registry.v1.GetApprovalResponse
+	(*MintDecisionTokenRequest)(nil),  // 10: countersign.registry.v1.MintDecisionTokenRequest
+	(*MintDecisionTokenResponse)(nil), // 11: countersign.registry.v1.MintDecisionTokenResponse
+	(*WithdrawApprovalRequest)(nil),   // 12: countersign.registry.v1.WithdrawApprovalRequest
+	(*WithdrawApprovalResponse)(nil),  // 13: countersign.registry.v1.WithdrawApprovalResponse
+	(*RenewExceptionRequest)(nil),     // 14: countersign.registry.v1.RenewExceptionRequest
+	(*RenewExceptionResponse)(nil),    // 15: countersign.registry.v1.RenewExceptionResponse
+	(*ListExpiringRequest)(nil),       // 16: countersign.registry.v1.ListExpiringRequest
+	(*ListExpiringResponse)(nil),      // 17: countersign.registry.v1.ListExpiringResponse
+	(*Expiring)(nil),                  // 18: countersign.registry.v1.Expiring
+	nil,                               // 19: countersign.registry.v1.Approval.LabelsEntry
+	nil,                               // 20: countersign.registry.v1.ApprovalDemand.RolesEntry
+	nil,                               // 21: countersign.registry.v1.ApprovalDemand.RolesMissingEntry
+	(McpServerState)(0),               // 22: countersign.registry.v1.McpServerState
+	(ReviewKind)(0),                   // 23: countersign.registry.v1.ReviewKind
+	(*Review)(nil),                    // 24: countersign.registry.v1.Review
+	(DriftSeverity)(0),                // 25: countersign.registry.v1.DriftSeverity
+	(*durationpb.Duration)(nil),       // 26: google.protobuf.Duration
+	(*Decision)(nil),                  // 27: countersign.registry.v1.Decision
+	(*timestamppb.Timestamp)(nil),     // 28: google.protobuf.Timestamp
+	(*McpServer)(nil),                 // 29: countersign.registry.v1.McpServer
 }
 var file_countersign_registry_v1_approval_service_proto_depIdxs = []int32{
-	0,  // 0: countersign.registry.v1.MintDecisionTokenRequest.decision:type_name -> countersign.registry.v1.TokenDecision
-	10, // 1: countersign.registry.v1.MintDecisionTokenRequest.ttl:type_name -> google.protobuf.Duration
-	11, // 2: countersign.registry.v1.MintDecisionTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	12, // 3: countersign.registry.v1.WithdrawApprovalResponse.server:type_name -> countersign.registry.v1.McpServer
-	11, // 4: countersign.registry.v1.RenewExceptionRequest.expire_time:type_name -> google.protobuf.Timestamp
-	12, // 5: countersign.registry.v1.RenewExceptionResponse.server:type_name -> countersign.registry.v1.McpServer
-	10, // 6: countersign.registry.v1.ListExpiringRequest.within:type_name -> google.protobuf.Duration
-	9,  // 7: countersign.registry.v1.ListExpiringResponse.expiring:type_name -> countersign.registry.v1.Expiring
-	11, // 8: countersign.registry.v1.Expiring.end_time:type_name -> google.protobuf.Timestamp
-	11, // 9: countersign.registry.v1.Expiring.due_time:type_name -> google.protobuf.Timestamp
-	1,  // 10: countersign.registry.v1.ApprovalService.MintDecisionToken:input_type -> countersign.registry.v1.MintDecisionTokenRequest
-	3,  // 11: countersign.registry.v1.ApprovalService.WithdrawApproval:input_type -> countersign.registry.v1.WithdrawApprovalRequest
-	5,  // 12: countersign.registry.v1.ApprovalService.RenewException:input_type -> countersign.registry.v1.RenewExceptionRequest
-	7,  // 13: countersign.registry.v1.ApprovalService.ListExpiring:input_type -> countersign.registry.v1.ListExpiringRequest
-	2,  // 14: countersign.registry.v1.ApprovalService.MintDecisionToken:output_type -> countersign.registry.v1.MintDecisionTokenResponse
-	4,  // 15: countersign.registry.v1.ApprovalService.WithdrawApproval:output_type -> countersign.registry.v1.WithdrawApprovalResponse
-	6,  // 16: countersign.registry.v1.ApprovalService.RenewException:output_type -> countersign.registry.v1.RenewExceptionResponse
-	8,  // 17: countersign.registry.v1.ApprovalService.ListExpiring:output_type -> countersign.registry.v1.ListExpiringResponse
-	14, // [14:18] is the sub-list for method output_type
-	10, // [10:14] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	19, // 0: countersign.registry.v1.Approval.labels:type_name -> countersign.registry.v1.Approval.LabelsEntry
+	22, // 1: countersign.registry.v1.Approval.state:type_name -> countersign.registry.v1.McpServerState
+	23, // 2: countersign.registry.v1.Approval.kind:type_name -> countersign.registry.v1.ReviewKind
+	24, // 3: countersign.registry.v1.Approval.review:type_name -> countersign.registry.v1.Review
+	3,  // 4: countersign.registry.v1.Approval.counts:type_name -> countersign.registry.v1.ApprovalCounts
+	4,  // 5: countersign.registry.v1.Approval.demand:type_name -> countersign.registry.v1.ApprovalDemand
+	25, // 6: countersign.registry.v1.ApprovalCounts.severity:type_name -> countersign.registry.v1.DriftSeverity
+	0,  // 7: countersign.registry.v1.ApprovalDemand.basis:type_name -> countersign.registry.v1.DemandBasis
+	20, // 8: countersign.registry.v1.ApprovalDemand.roles:type_name -> countersign.registry.v1.ApprovalDemand.RolesEntry
+	5,  // 9: countersign.registry.v1.ApprovalDemand.ignored:type_name -> countersign.registry.v1.IgnoredApproval
+	21, // 10: countersign.registry.v1.ApprovalDemand.roles_missing:type_name -> countersign.registry.v1.ApprovalDemand.RolesMissingEntry
+	26, // 11: countersign.registry.v1.ListApprovalsRequest.within:type_name -> google.protobuf.Duration
+	2,  // 12: countersign.registry.v1.ListApprovalsResponse.approvals:type_name -> countersign.registry.v1.Approval
+	2,  // 13: countersign.registry.v1.GetApprovalResponse.approval:type_name -> countersign.registry.v1.Approval
+	27, // 14: countersign.registry.v1.GetApprovalResponse.decisions:type_name -> countersign.registry.v1.Decision
+	1,  // 15: countersign.registry.v1.MintDecisionTokenRequest.decision:type_name -> countersign.registry.v1.TokenDecision
+	26, // 16: countersign.registry.v1.MintDecisionTokenRequest.ttl:type_name -> google.protobuf.Duration
+	28, // 17: countersign.registry.v1.MintDecisionTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	29, // 18: countersign.registry.v1.WithdrawApprovalResponse.server:type_name -> countersign.registry.v1.McpServer
+	28, // 19: countersign.registry.v1.RenewExceptionRequest.expire_time:type_name -> google.protobuf.Timestamp
+	29, // 20: countersign.registry.v1.RenewExceptionResponse.server:type_name -> countersign.registry.v1.McpServer
+	26, // 21: countersign.registry.v1.ListExpiringRequest.within:type_name -> google.protobuf.Duration
+	18, // 22: countersign.registry.v1.ListExpiringResponse.expiring:type_name -> countersign.registry.v1.Expiring
+	28, // 23: countersign.registry.v1.Expiring.end_time:type_name -> google.protobuf.Timestamp
+	28, // 24: countersign.registry.v1.Expiring.due_time:type_name -> google.protobuf.Timestamp
+	6,  // 25: countersign.registry.v1.ApprovalService.ListApprovals:input_type -> countersign.registry.v1.ListApprovalsRequest
+	8,  // 26: countersign.registry.v1.ApprovalService.GetApproval:input_type -> countersign.registry.v1.GetApprovalRequest
+	10, // 27: countersign.registry.v1.ApprovalService.MintDecisionToken:input_type -> countersign.registry.v1.MintDecisionTokenRequest
+	12, // 28: countersign.registry.v1.ApprovalService.WithdrawApproval:input_type -> countersign.registry.v1.WithdrawApprovalRequest
+	14, // 29: countersign.registry.v1.ApprovalService.RenewException:input_type -> countersign.registry.v1.RenewExceptionRequest
+	16, // 30: countersign.registry.v1.ApprovalService.ListExpiring:input_type -> countersign.registry.v1.ListExpiringRequest
+	7,  // 31: countersign.registry.v1.ApprovalService.ListApprovals:output_type -> countersign.registry.v1.ListApprovalsResponse
+	9,  // 32: countersign.registry.v1.ApprovalService.GetApproval:output_type -> countersign.registry.v1.GetApprovalResponse
+	11, // 33: countersign.registry.v1.ApprovalService.MintDecisionToken:output_type -> countersign.registry.v1.MintDecisionTokenResponse
+	13, // 34: countersign.registry.v1.ApprovalService.WithdrawApproval:output_type -> countersign.registry.v1.WithdrawApprovalResponse
+	15, // 35: countersign.registry.v1.ApprovalService.RenewException:output_type -> countersign.registry.v1.RenewExceptionResponse
+	17, // 36: countersign.registry.v1.ApprovalService.ListExpiring:output_type -> countersign.registry.v1.ListExpiringResponse
+	31, // [31:37] is the sub-list for method output_type
+	25, // [25:31] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_countersign_registry_v1_approval_service_proto_init() }
@@ -835,14 +1857,16 @@ func file_countersign_registry_v1_approval_service_proto_init() {
 	if File_countersign_registry_v1_approval_service_proto != nil {
 		return
 	}
+	file_countersign_registry_v1_mcp_server_service_proto_init()
+	file_countersign_registry_v1_review_proto_init()
 	file_countersign_registry_v1_types_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_countersign_registry_v1_approval_service_proto_rawDesc), len(file_countersign_registry_v1_approval_service_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   9,
+			NumEnums:      2,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

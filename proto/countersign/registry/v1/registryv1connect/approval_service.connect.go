@@ -33,6 +33,12 @@ const (
 // reflection-formatted method names, remove the leading slash and convert the remaining slash to a
 // period.
 const (
+	// ApprovalServiceListApprovalsProcedure is the fully-qualified name of the ApprovalService's
+	// ListApprovals RPC.
+	ApprovalServiceListApprovalsProcedure = "/countersign.registry.v1.ApprovalService/ListApprovals"
+	// ApprovalServiceGetApprovalProcedure is the fully-qualified name of the ApprovalService's
+	// GetApproval RPC.
+	ApprovalServiceGetApprovalProcedure = "/countersign.registry.v1.ApprovalService/GetApproval"
 	// ApprovalServiceMintDecisionTokenProcedure is the fully-qualified name of the ApprovalService's
 	// MintDecisionToken RPC.
 	ApprovalServiceMintDecisionTokenProcedure = "/countersign.registry.v1.ApprovalService/MintDecisionToken"
@@ -49,6 +55,14 @@ const (
 
 // ApprovalServiceClient is a client for the countersign.registry.v1.ApprovalService service.
 type ApprovalServiceClient interface {
+	// Lists what waits for approvers: the reviews that are open, whatever ends first
+	// first, each with what the governance policy still wants and whether the caller
+	// can give it.
+	ListApprovals(context.Context, *v1.ListApprovalsRequest) (*v1.ListApprovalsResponse, error)
+	// Gives one request for approval by its address, a server and a digest, whatever
+	// became of it, with every decision about it. What there is to sign, item by
+	// item, is GetReview's to show.
+	GetApproval(context.Context, *v1.GetApprovalRequest) (*v1.GetApprovalResponse, error)
 	// Gives the caller a token by which one decision about one digest can come as
 	// a Temporal signal, once, in the caller's name. The caller must be allowed to
 	// take that decision. The token is told once and never again.
@@ -77,6 +91,20 @@ func NewApprovalServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 	baseURL = strings.TrimRight(baseURL, "/")
 	approvalServiceMethods := v1.File_countersign_registry_v1_approval_service_proto.Services().ByName("ApprovalService").Methods()
 	return &approvalServiceClient{
+		listApprovals: connect.NewClient[v1.ListApprovalsRequest, v1.ListApprovalsResponse](
+			httpClient,
+			baseURL+ApprovalServiceListApprovalsProcedure,
+			connect.WithSchema(approvalServiceMethods.ByName("ListApprovals")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		getApproval: connect.NewClient[v1.GetApprovalRequest, v1.GetApprovalResponse](
+			httpClient,
+			baseURL+ApprovalServiceGetApprovalProcedure,
+			connect.WithSchema(approvalServiceMethods.ByName("GetApproval")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		mintDecisionToken: connect.NewClient[v1.MintDecisionTokenRequest, v1.MintDecisionTokenResponse](
 			httpClient,
 			baseURL+ApprovalServiceMintDecisionTokenProcedure,
@@ -107,10 +135,30 @@ func NewApprovalServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 
 // approvalServiceClient implements ApprovalServiceClient.
 type approvalServiceClient struct {
+	listApprovals     *connect.Client[v1.ListApprovalsRequest, v1.ListApprovalsResponse]
+	getApproval       *connect.Client[v1.GetApprovalRequest, v1.GetApprovalResponse]
 	mintDecisionToken *connect.Client[v1.MintDecisionTokenRequest, v1.MintDecisionTokenResponse]
 	withdrawApproval  *connect.Client[v1.WithdrawApprovalRequest, v1.WithdrawApprovalResponse]
 	renewException    *connect.Client[v1.RenewExceptionRequest, v1.RenewExceptionResponse]
 	listExpiring      *connect.Client[v1.ListExpiringRequest, v1.ListExpiringResponse]
+}
+
+// ListApprovals calls countersign.registry.v1.ApprovalService.ListApprovals.
+func (c *approvalServiceClient) ListApprovals(ctx context.Context, req *v1.ListApprovalsRequest) (*v1.ListApprovalsResponse, error) {
+	response, err := c.listApprovals.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetApproval calls countersign.registry.v1.ApprovalService.GetApproval.
+func (c *approvalServiceClient) GetApproval(ctx context.Context, req *v1.GetApprovalRequest) (*v1.GetApprovalResponse, error) {
+	response, err := c.getApproval.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
 }
 
 // MintDecisionToken calls countersign.registry.v1.ApprovalService.MintDecisionToken.
@@ -152,6 +200,14 @@ func (c *approvalServiceClient) ListExpiring(ctx context.Context, req *v1.ListEx
 // ApprovalServiceHandler is an implementation of the countersign.registry.v1.ApprovalService
 // service.
 type ApprovalServiceHandler interface {
+	// Lists what waits for approvers: the reviews that are open, whatever ends first
+	// first, each with what the governance policy still wants and whether the caller
+	// can give it.
+	ListApprovals(context.Context, *v1.ListApprovalsRequest) (*v1.ListApprovalsResponse, error)
+	// Gives one request for approval by its address, a server and a digest, whatever
+	// became of it, with every decision about it. What there is to sign, item by
+	// item, is GetReview's to show.
+	GetApproval(context.Context, *v1.GetApprovalRequest) (*v1.GetApprovalResponse, error)
 	// Gives the caller a token by which one decision about one digest can come as
 	// a Temporal signal, once, in the caller's name. The caller must be allowed to
 	// take that decision. The token is told once and never again.
@@ -176,6 +232,20 @@ type ApprovalServiceHandler interface {
 // and JSON codecs. They also support gzip compression.
 func NewApprovalServiceHandler(svc ApprovalServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
 	approvalServiceMethods := v1.File_countersign_registry_v1_approval_service_proto.Services().ByName("ApprovalService").Methods()
+	approvalServiceListApprovalsHandler := connect.NewUnaryHandlerSimple(
+		ApprovalServiceListApprovalsProcedure,
+		svc.ListApprovals,
+		connect.WithSchema(approvalServiceMethods.ByName("ListApprovals")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	approvalServiceGetApprovalHandler := connect.NewUnaryHandlerSimple(
+		ApprovalServiceGetApprovalProcedure,
+		svc.GetApproval,
+		connect.WithSchema(approvalServiceMethods.ByName("GetApproval")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	approvalServiceMintDecisionTokenHandler := connect.NewUnaryHandlerSimple(
 		ApprovalServiceMintDecisionTokenProcedure,
 		svc.MintDecisionToken,
@@ -203,6 +273,10 @@ func NewApprovalServiceHandler(svc ApprovalServiceHandler, opts ...connect.Handl
 	)
 	return "/countersign.registry.v1.ApprovalService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
+		case ApprovalServiceListApprovalsProcedure:
+			approvalServiceListApprovalsHandler.ServeHTTP(w, r)
+		case ApprovalServiceGetApprovalProcedure:
+			approvalServiceGetApprovalHandler.ServeHTTP(w, r)
 		case ApprovalServiceMintDecisionTokenProcedure:
 			approvalServiceMintDecisionTokenHandler.ServeHTTP(w, r)
 		case ApprovalServiceWithdrawApprovalProcedure:
@@ -219,6 +293,14 @@ func NewApprovalServiceHandler(svc ApprovalServiceHandler, opts ...connect.Handl
 
 // UnimplementedApprovalServiceHandler returns CodeUnimplemented from all methods.
 type UnimplementedApprovalServiceHandler struct{}
+
+func (UnimplementedApprovalServiceHandler) ListApprovals(context.Context, *v1.ListApprovalsRequest) (*v1.ListApprovalsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.ApprovalService.ListApprovals is not implemented"))
+}
+
+func (UnimplementedApprovalServiceHandler) GetApproval(context.Context, *v1.GetApprovalRequest) (*v1.GetApprovalResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.ApprovalService.GetApproval is not implemented"))
+}
 
 func (UnimplementedApprovalServiceHandler) MintDecisionToken(context.Context, *v1.MintDecisionTokenRequest) (*v1.MintDecisionTokenResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.ApprovalService.MintDecisionToken is not implemented"))
