@@ -32,6 +32,8 @@ type Broker struct {
 	// Tokens keeps the tokens of issuers for the life of the process, and never
 	// elsewhere.
 	Tokens *oauth.Cache
+	// RegistrationIssuers are those at which we may register as a client.
+	RegistrationIssuers []string
 	// Mint is our own issuer; nil: this installation has none.
 	Mint *oauth.Mint
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"net/http"
+	"slices"
 	"strings"
 
 	"countersign/mcpclient"
@@ -21,7 +22,11 @@ func (b Broker) token(ctx context.Context, target registry.Target) (mcpclient.Cr
 	}
 	o := oauth.Options{
 		Kind: oauth.Kind(target.AuthKind), Resource: target.URL, Issuer: target.Issuer, ClientID: target.ClientID, Scopes: target.Scopes,
+		TokenEndpoint: target.TokenEndpoint, StepUp: target.StepUpScopes,
 		Cache: b.Tokens, Owner: target.TenantID + "/" + target.Connection,
+	}
+	if err := b.register(target, &o); err != nil {
+		return nil, err
 	}
 	if err := b.identify(ctx, target, &o); err != nil {
 		return nil, err
@@ -39,9 +44,31 @@ func (b Broker) token(ctx context.Context, target registry.Target) (mcpclient.Cr
 	return &tokenCredential{Credential: credential, headers: headers}, nil
 }
 
+// register lets us register as a client, where the connection names none and the
+// operator lets the issuer have us. The installation's own key has a client id of its
+// own.
+func (b Broker) register(target registry.Target, o *oauth.Options) error {
+	if !(registry.Connection{AuthKind: target.AuthKind, ClientID: target.ClientID, SecretRef: target.SecretRef}).Registers() {
+		return nil
+	}
+	if !slices.Contains(b.RegistrationIssuers, target.Issuer) {
+		return registry.Errorf(registry.ReasonInvalidClient, "the connection names no client, and the operator lets none be registered at its issuer").
+			With("issuer", target.Issuer).
+			WithNext("put the id of a client into the connection, or have the operator add the issuer to oauth.registration_issuers of the workers")
+	}
+	o.Registration = &oauth.Registration{Name: clientName}
+	return nil
+}
+
+// clientName is what people at an issuer read of a client that we registered.
+const clientName = "Countersign"
+
 // identify adds what shows who we are: a secret, or what our own issuer signs.
 func (b Broker) identify(ctx context.Context, target registry.Target, o *oauth.Options) error {
 	if target.SecretRef == "" {
+		if o.Registration != nil {
+			return nil // the issuer makes one
+		}
 		return b.sign(target, o)
 	}
 	value, err := b.resolve(ctx, target, target.SecretRef)
@@ -50,6 +77,10 @@ func (b Broker) identify(ctx context.Context, target registry.Target, o *oauth.O
 	}
 	switch o.Kind {
 	case oauth.ClientCredentials:
+		if o.Registration != nil {
+			o.Registration.Token = value
+			break
+		}
 		o.Secret = value
 	case oauth.PrivateKeyJWT:
 		o.Key, err = oauth.ParseKey(value)

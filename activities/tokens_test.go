@@ -1,6 +1,7 @@
 package activities_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -16,6 +17,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,7 +34,10 @@ import (
 	"countersign/secrets"
 )
 
-const clientSecret = "client-secret-of-acme"
+const (
+	clientSecret = "client-secret-of-acme"
+	givenSecret  = "secret-that-the-issuer-gave"
+)
 
 // authority is an issuer that gives a token to whoever asks, for the resource that is
 // asked for.
@@ -40,6 +45,8 @@ type authority struct {
 	*httptest.Server
 
 	mu     sync.Mutex
+	tokens string       // endpoint; empty: its own
+	bodies []url.Values // of registrations
 	forms  []url.Values
 	away   bool
 	denies bool
@@ -50,13 +57,27 @@ func newAuthority(t *testing.T, serve func(http.Handler) *httptest.Server) *auth
 	a := &authority{}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/oauth-authorization-server", func(w http.ResponseWriter, _ *http.Request) {
+		a.mu.Lock()
+		tokens := cmp.Or(a.tokens, a.URL+"/token")
+		a.mu.Unlock()
 		_ = json.NewEncoder(typed(w)).Encode(map[string]any{
-			"issuer": a.URL, "token_endpoint": a.URL + "/token",
+			"issuer": a.URL, "token_endpoint": tokens, "registration_endpoint": a.URL + "/register",
 			"grant_types_supported": []string{
 				"client_credentials", "urn:ietf:params:oauth:grant-type:token-exchange", "urn:ietf:params:oauth:grant-type:jwt-bearer",
 			},
 			"token_endpoint_auth_methods_supported": []string{"client_secret_basic", "private_key_jwt", "none"},
 		})
+	})
+	mux.HandleFunc("POST /register", func(w http.ResponseWriter, r *http.Request) {
+		var body map[string]any
+		_ = json.NewDecoder(r.Body).Decode(&body)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.bodies = append(a.bodies, url.Values{
+			"authorization": r.Header["Authorization"], "name": {fmt.Sprint(body["client_name"])}, "method": {fmt.Sprint(body["token_endpoint_auth_method"])},
+		})
+		typed(w).WriteHeader(http.StatusCreated)
+		_ = json.NewEncoder(w).Encode(map[string]any{"client_id": fmt.Sprintf("given-%d", len(a.bodies)), "client_secret": givenSecret})
 	})
 	mux.HandleFunc("POST /token", func(w http.ResponseWriter, r *http.Request) {
 		_ = r.ParseForm()
@@ -322,6 +343,132 @@ func TestTokensAreKeptForTheirOwner(t *testing.T) {
 	b.Secrets.Rules = nil
 	if _, _, err := shown(t, b, target); registry.ReasonOf(err) != registry.ReasonSecretRefUnresolved {
 		t.Error(err)
+	}
+}
+
+// A connection that names no client is one that we register, at the issuers that the
+// operator named and at no other: by nothing, by the issuer's initial token, or with the
+// connection's key. Each connection is a client of its own, once in a process, and what
+// it was given is masked.
+func TestAClientIsRegisteredWhereTheOperatorSaysSo(t *testing.T) {
+	t.Parallel()
+	private, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	issuer := newAuthority(t, httptest.NewServer)
+	b := tokenBroker(t, map[string]string{"acme_RSA": keyOf(t, private)})
+	target := protected(issuer.URL)
+	target.ClientID, target.SecretRef = "", ""
+	for _, issuers := range [][]string{nil, {issuer.URL + "/other"}} {
+		b.RegistrationIssuers = issuers
+		_, _, err := shown(t, b, target)
+		if e, ok := registry.AsError(err); !ok || e.Reason != registry.ReasonInvalidClient || e.Next == "" {
+			t.Errorf("with %v: %v", issuers, err)
+		}
+	}
+	if len(issuer.asked()) > 0 || len(issuer.bodies) > 0 {
+		t.Fatal("the issuer was asked")
+	}
+	b.RegistrationIssuers = []string{issuer.URL}
+	for range 2 {
+		credential, header, err := shown(t, b, target)
+		if err != nil || !strings.HasPrefix(header.Get("Authorization"), "Bearer token-") {
+			t.Fatalf("%v: %v", header, err)
+		}
+		target.Scopes = []string{"write"} // another token of the same client
+		if len(issuer.asked()) > 1 {
+			break
+		}
+		if said := credential.Mask(givenSecret); strings.Contains(said, givenSecret) {
+			t.Error(said)
+		}
+	}
+	r := http.Request{Header: http.Header{"Authorization": {issuer.asked()[1].Get("authorization")}}}
+	if id, secret, _ := r.BasicAuth(); id != "given-1" || secret != givenSecret {
+		t.Errorf("%q %q", id, secret)
+	}
+	other := target
+	other.Connection, other.SecretRef = "other@1", "env:acme_HEADER"
+	keyed := target
+	keyed.Connection, keyed.AuthKind, keyed.SecretRef = "keyed@1", registry.AuthKindPrivateKeyJWT, "env:acme_RSA"
+	for _, k := range []registry.Target{other, keyed} {
+		if _, _, err := shown(t, b, k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := make([]string, len(issuer.bodies))
+	for i, body := range issuer.bodies {
+		got[i] = strings.Join([]string{body.Get("name"), body.Get("method"), body.Get("authorization")}, " ")
+	}
+	want := []string{"Countersign client_secret_basic ", "Countersign client_secret_basic Bearer header-of-acme", "Countersign private_key_jwt "}
+	if !slices.Equal(got, want) {
+		t.Errorf("registered were %q", got)
+	}
+	if c := claims(t, issuer.asked()[3].Get("client_assertion")); c.Issuer != "given-3" {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Tokens come from another origin than the issuer's only when the connection says so,
+// and through the guard: a network that the connection does not open stays closed.
+func TestTokensComeFromWhereTheConnectionSays(t *testing.T) {
+	t.Parallel()
+	issuer, elsewhere := newAuthority(t, httptest.NewServer), newAuthority(t, httptest.NewServer)
+	b := tokenBroker(t, nil)
+	target := protected(issuer.URL)
+	issuer.tokens = elsewhere.URL + "/token"
+	if _, _, err := shown(t, b, target); registry.ReasonOf(err) != registry.ReasonIssuerMismatch || len(elsewhere.asked()) > 0 {
+		t.Error(err, elsewhere.asked())
+	}
+	target.TokenEndpoint = elsewhere.URL + "/token"
+	if _, header, err := shown(t, b, target); err != nil || !strings.HasPrefix(header.Get("Authorization"), "Bearer token-1") || len(elsewhere.asked()) != 1 {
+		t.Errorf("%v: %v", header, err)
+	}
+	// The issuer is at 127.0.0.1, which is open, and the endpoint beside it is not.
+	issuer.tokens = strings.Replace(elsewhere.URL, "127.0.0.1", "127.0.0.2", 1) + "/token"
+	target.TokenEndpoint, target.AllowedNetworks, target.Connection = issuer.tokens, []string{"127.0.0.1/32"}, "search@4"
+	if _, _, err := shown(t, b, target); err == nil || len(elsewhere.asked()) != 1 {
+		t.Error(err, elsewhere.asked())
+	}
+}
+
+// Scopes that the connection allows besides are asked for when the server wants them,
+// once, and none that it does not allow.
+func TestScopesAreSteppedUpAsFarAsTheConnectionLets(t *testing.T) {
+	t.Parallel()
+	issuer := newAuthority(t, httptest.NewServer)
+	b := tokenBroker(t, nil)
+	target := protected(issuer.URL)
+	target.StepUpScopes = []string{"write"}
+	credential, _, err := shown(t, b, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wants := func(scope string) bool {
+		t.Helper()
+		r := httptest.NewRequest(http.MethodPost, target.URL, nil)
+		if err := credential.Authorize(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		answer := &http.Response{StatusCode: http.StatusForbidden, Request: r, Header: http.Header{
+			"Www-Authenticate": {`Bearer error="insufficient_scope", scope="` + scope + `"`},
+		}}
+		again, err := credential.Refused(t.Context(), answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return again
+	}
+	if wants("admin") {
+		t.Error("a scope that the connection does not allow is asked for")
+	}
+	if !wants("read write admin") || wants("write") {
+		t.Error("the allowed scope is not asked for once")
+	}
+	asked := issuer.asked()
+	if len(asked) != 2 || asked[0].Get("scope") != "read" || asked[1].Get("scope") != "read write" {
+		t.Errorf("asked for were %v", asked)
 	}
 }
 

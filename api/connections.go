@@ -209,7 +209,7 @@ func connectionIn(name string, s *pb.ConnectionSpec) registry.Connection {
 		Name: name, Description: s.GetDescription(), URL: s.GetBaseUrl(), DialAddress: s.GetDialAddress(), AllowedNetworks: s.GetAllowedNetworks(),
 		CABundle: s.GetCaBundle(), AuthKind: word(authKinds, s.GetAuthKind()), Issuer: s.GetIssuer(), ClientID: s.GetClientId(),
 		SecretRef: s.GetSecretRef(), Scopes: s.GetScopes(), Headers: s.GetHeaders(), ClientCertificateRef: s.GetClientCertificateRef(),
-		ClientKeyRef: s.GetClientKeyRef(),
+		ClientKeyRef: s.GetClientKeyRef(), TokenEndpoint: s.GetTokenEndpoint(), StepUpScopes: s.GetStepUpScopes(),
 	}.Normal()
 }
 
@@ -229,7 +229,13 @@ var connectionFields = map[string]func(e *registry.ConnectionEdit, s *pb.Connect
 	"client_id":  func(e *registry.ConnectionEdit, s *pb.ConnectionSpec) { e.ClientID = new(s.GetClientId()) },
 	"secret_ref": func(e *registry.ConnectionEdit, s *pb.ConnectionSpec) { e.SecretRef = new(s.GetSecretRef()) },
 	"scopes":     func(e *registry.ConnectionEdit, s *pb.ConnectionSpec) { e.Scopes = new(s.GetScopes()) },
-	"headers":    func(e *registry.ConnectionEdit, s *pb.ConnectionSpec) { e.Headers = new(s.GetHeaders()) },
+	"token_endpoint": func(e *registry.ConnectionEdit, s *pb.ConnectionSpec) {
+		e.TokenEndpoint = new(s.GetTokenEndpoint())
+	},
+	"step_up_scopes": func(e *registry.ConnectionEdit, s *pb.ConnectionSpec) {
+		e.StepUpScopes = new(s.GetStepUpScopes())
+	},
+	"headers": func(e *registry.ConnectionEdit, s *pb.ConnectionSpec) { e.Headers = new(s.GetHeaders()) },
 	"client_certificate_ref": func(e *registry.ConnectionEdit, s *pb.ConnectionSpec) {
 		e.ClientCertificateRef = new(s.GetClientCertificateRef())
 	},
@@ -265,6 +271,7 @@ func connectionOut(v *db.ConnectionView) *pb.Connection {
 			BaseUrl: v.URL, DialAddress: v.DialAddress, AuthKind: authKinds[v.AuthKind], Issuer: v.Issuer, ClientId: v.ClientID,
 			SecretRef: v.SecretRef, Scopes: v.Scopes, AllowedNetworks: v.AllowedNetworks, Headers: v.Headers, CaBundle: v.CABundle,
 			ClientCertificateRef: v.ClientCertificateRef, ClientKeyRef: v.ClientKeyRef, Description: v.Description,
+			TokenEndpoint: v.TokenEndpoint, StepUpScopes: v.StepUpScopes,
 		},
 	}
 	if v.Owned() {
@@ -277,7 +284,7 @@ func connectionOut(v *db.ConnectionView) *pb.Connection {
 	if v.AuthKind != registry.AuthKindNone && strings.HasPrefix(v.URL, "http://") {
 		out.Warnings = append(out.Warnings, "secrets go to this server in plain HTTP: whoever is on the way can read them")
 	}
-	if strings.HasPrefix(v.Issuer, "http://") {
+	if strings.HasPrefix(v.Issuer, "http://") || strings.HasPrefix(v.TokenEndpoint, "http://") {
 		out.Warnings = append(out.Warnings, "secrets go to this issuer in plain HTTP: whoever is on the way can read them")
 	}
 	return out

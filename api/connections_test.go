@@ -185,6 +185,12 @@ func TestConnectionsThatAreRefused(t *testing.T) {
 		"a secret in the URL":    {doConnect, create(func(s *pb.ConnectionSpec) { s.BaseUrl = "https://u:hunter2@a.example/" }), registry.ReasonSecretInRequest, ""},
 		"a secret for a header":  {doConnect, create(func(s *pb.ConnectionSpec) { s.Headers["X-Key"] = "hunter2" }), registry.ReasonSecretRefInvalid, ""},
 		"a secret as the secret": {doReroute, edit(&pb.ConnectionSpec{SecretRef: "hunter2", AuthKind: 3}, "secret_ref", "auth_kind"), registry.ReasonSecretRefInvalid, ""},
+		"a secret in the place of tokens": {
+			doReroute, edit(&pb.ConnectionSpec{TokenEndpoint: "https://u:hunter2@a.example/token", AuthKind: 3}, "token_endpoint", "auth_kind"), registry.ReasonSecretInRequest, "token_endpoint",
+		},
+		"a client that is registered nowhere": {doConnect, create(func(s *pb.ConnectionSpec) {
+			s.Headers, s.AuthKind, s.Issuer = nil, pb.ConnectionAuthKind_CONNECTION_AUTH_KIND_CLIENT_CREDENTIALS, "https://as.example"
+		}), registry.ReasonInvalidArgument, "client_id"},
 		"a key as a certificate": {doReroute, edit(&pb.ConnectionSpec{CaBundle: "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n"}, "ca_bundle"), registry.ReasonSecretInRequest, ""},
 		"a network too many":     {doReroute, edit(&pb.ConnectionSpec{AllowedNetworks: []string{"192.168.0.0/16"}}, "allowed_networks"), registry.ReasonInvalidArgument, "allowed_networks[0]"},
 		"the metadata service":   {doReroute, edit(&pb.ConnectionSpec{AllowedNetworks: []string{"169.254.169.254/32"}}, "allowed_networks"), registry.ReasonInvalidArgument, "allowed_networks[0]"},
@@ -227,6 +233,28 @@ func TestConnectionsThatAreRefused(t *testing.T) {
 	listed, _ := rest[*pb.ListConnectionsResponse](t, h, doWays, &pb.ListConnectionsRequest{}, nil)
 	if len(listed.GetConnections()) != 1 || listed.GetConnections()[0].GetName() != "there" {
 		t.Errorf("the list has %v", listed)
+	}
+}
+
+// Where tokens come from and what may be asked for besides are kept, edited one by one
+// and shown; that they come in plain HTTP is pointed out.
+func TestConnectionsSayWhereTokensComeFrom(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	said := &pb.ConnectionSpec{
+		BaseUrl: "https://wiki.example/mcp", AuthKind: pb.ConnectionAuthKind_CONNECTION_AUTH_KIND_CLIENT_CREDENTIALS, Issuer: "https://as.example",
+		ClientId: "us", SecretRef: "env:SECRET", Scopes: []string{"read"}, TokenEndpoint: "https://tokens.example/token", StepUpScopes: []string{"admin", "write"},
+	}
+	made, _ := rest[*pb.CreateConnectionResponse](t, h, doConnect, &pb.CreateConnectionRequest{Name: "wiki", Spec: said}, nil)
+	if diff := cmp.Diff(said, made.GetConnection().GetSpec(), protocmp.Transform()); diff != "" || len(made.GetConnection().GetWarnings()) > 0 {
+		t.Error(diff, made.GetConnection().GetWarnings())
+	}
+	edited, _ := rest[*pb.UpdateConnectionResponse](t, h, doReroute, &pb.UpdateConnectionRequest{
+		Name: "wiki", Spec: &pb.ConnectionSpec{TokenEndpoint: "http://tokens.example/token"}, UpdateMask: mask("token_endpoint", "step_up_scopes"),
+	}, nil)
+	said.TokenEndpoint, said.StepUpScopes = "http://tokens.example/token", nil
+	if diff := cmp.Diff(said, edited.GetConnection().GetSpec(), protocmp.Transform()); diff != "" || len(edited.GetConnection().GetWarnings()) != 1 {
+		t.Error(diff, edited.GetConnection().GetWarnings())
 	}
 }
 

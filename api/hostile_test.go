@@ -59,6 +59,10 @@ func TestNoHostileURLOfACallerIsDialled(t *testing.T) {
 			"the issuer of a connection": {doConnect, &pb.CreateConnectionRequest{Name: name + "-i", Spec: spec(&pb.ConnectionSpec{
 				AuthKind: pb.ConnectionAuthKind_CONNECTION_AUTH_KIND_CLIENT_CREDENTIALS, Issuer: raw, ClientId: "us", SecretRef: "vault:kv/alpha/x#y",
 			})}, true},
+			"the token endpoint of a connection": {doConnect, &pb.CreateConnectionRequest{Name: name + "-t", Spec: spec(&pb.ConnectionSpec{
+				AuthKind: pb.ConnectionAuthKind_CONNECTION_AUTH_KIND_CLIENT_CREDENTIALS, Issuer: "https://issuer.example", ClientId: "us",
+				SecretRef: "vault:kv/alpha/x#y", TokenEndpoint: raw,
+			})}, true},
 			"the URL of a connection's edit": {doReroute, &pb.UpdateConnectionRequest{Name: "there", Spec: &pb.ConnectionSpec{BaseUrl: raw}, UpdateMask: mask("base_url")}, true},
 		} {
 			o := send(t, h, admin(alpha), c.procedure, c.request, keyed(name+where))

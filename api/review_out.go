@@ -97,6 +97,8 @@ func changedTarget(was, is *pb.Target) []string {
 		{"client_id", was.GetClientId() != is.GetClientId()},
 		{"secret_ref", was.GetSecretRef() != is.GetSecretRef()},
 		{"scopes", !slices.Equal(was.GetScopes(), is.GetScopes())},
+		{"token_endpoint", was.GetTokenEndpoint() != is.GetTokenEndpoint()},
+		{"step_up_scopes", !slices.Equal(was.GetStepUpScopes(), is.GetStepUpScopes())},
 		{"allowed_networks", !slices.Equal(was.GetAllowedNetworks(), is.GetAllowedNetworks())},
 		{"headers", !maps.Equal(was.GetHeaders(), is.GetHeaders())},
 		{"ca_bundle", was.GetCaBundleDigest() != is.GetCaBundleDigest()},
@@ -116,6 +118,7 @@ func targetOut(t *registry.Target) *pb.Target {
 		Command: commandOut(t.Command), Digest: t.Digest(), AuthKind: string(t.AuthKind), Issuer: text(t.Issuer), ClientId: text(t.ClientID),
 		SecretRef: text(t.SecretRef), Scopes: strs(t.Scopes), AllowedNetworks: t.AllowedNetworks, Headers: t.Headers,
 		ClientCertificateRef: t.ClientCertificateRef, ClientKeyRef: t.ClientKeyRef,
+		TokenEndpoint: text(t.TokenEndpoint), StepUpScopes: strs(t.StepUpScopes),
 	}
 	if t.CABundle != "" {
 		out.CaBundleDigest = registry.BodyHash([]byte(t.CABundle))

@@ -19,7 +19,7 @@ func shared(name string) registry.Connection {
 		Name: name, URL: "https://" + name + ".example/mcp", DialAddress: "10.0.0.1:443", Description: "for all", AuthKind: registry.AuthKindHeaders,
 		Headers: map[string]string{"Authorization": "env:TOKEN"}, AllowedNetworks: []string{"10.0.0.0/8"}, CABundle: "a bundle",
 		ClientCertificateRef: "file:c.pem", ClientKeyRef: "file:k.pem", Issuer: "https://as.example", ClientID: "us", SecretRef: "env:S",
-		Scopes: []string{"a", "b"},
+		Scopes: []string{"a", "b"}, TokenEndpoint: "https://tokens.example/token", StepUpScopes: []string{"c"},
 	}
 }
 

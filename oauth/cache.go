@@ -16,12 +16,13 @@ import (
 
 // Bounds of tokens and of what is done for them.
 const (
-	fetchTime = 10 * time.Second // for all that is asked for one token
-	maxTokens = 10_000           // that are kept
-	longest   = time.Hour        // that a token is kept, whatever it says
-	unstated  = time.Minute      // that one is kept which does not say
-	maxSkew   = 30 * time.Second // before its end, or a quarter of its life, it is not used any more
-	maxToken  = 16 << 10         // bytes
+	fetchTime  = 10 * time.Second // for all that is asked for one token
+	maxTokens  = 10_000           // that are kept
+	maxClients = 10_000           // that were registered and are kept
+	longest    = time.Hour        // that a token is kept, whatever it says
+	unstated   = time.Minute      // that one is kept which does not say
+	maxSkew    = 30 * time.Second // before its end, or a quarter of its life, it is not used any more
+	maxToken   = 16 << 10         // bytes
 )
 
 // token is an access token.

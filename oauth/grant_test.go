@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -323,6 +324,20 @@ func TestAClientIsRegistered(t *testing.T) {
 		t.Error("a client without an id is taken")
 	}
 	o.Registration = &oauth.Registration{Name: "Countersign"}
+	var both sync.WaitGroup // at once: they are one client all the same
+	for _, scope := range []string{"c", "d"} {
+		both.Go(func() {
+			o := o
+			o.Scopes = []string{scope}
+			if _, _, err := authorize(t, o); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	both.Wait()
+	p.mu.Lock()
+	p.tokens = nil
+	p.mu.Unlock()
 	for _, scope := range []string{"a", "b"} {
 		o.Scopes = []string{scope}
 		c, _, err := authorize(t, o)

@@ -1,6 +1,9 @@
 package oauth_test
 
 import (
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"testing"
 
@@ -71,4 +74,42 @@ func TestNoHostileURLOfMetadataIsReached(t *testing.T) {
 		}
 	}
 	p.untouched(t)
+}
+
+// A connection may name a token endpoint elsewhere, and the issuer's metadata agree: the
+// guard, which lets the issuer through and nothing else, still has the last word.
+func TestNoHostileTokenEndpointOfAConnectionIsReached(t *testing.T) {
+	t.Parallel()
+	canary := mcptest.NewCanary(t)
+	guard := outbound.NewGuard(outbound.Options{
+		Resolver: mcptest.HostileDNS{}, AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.9/32")},
+	})
+	client := guard.Client(outbound.ClientOptions{})
+	t.Cleanup(client.CloseIdleConnections)
+	l, err := net.Listen("tcp", "127.0.0.9:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPlace(t)
+	issuer := httptest.NewUnstartedServer(http.HandlerFunc(p.serveIssuer))
+	_ = issuer.Listener.Close()
+	issuer.Listener = l
+	issuer.Start()
+	t.Cleanup(issuer.Close)
+	for _, raw := range mcptest.HostileURLs(canary.Port) {
+		p.mu.Lock()
+		p.metadata = map[string]any{"issuer": issuer.URL, "token_endpoint": raw, "authorization_endpoint": nil}
+		p.mu.Unlock()
+		o := p.options(t)
+		o.HTTP, o.ResourceHTTP, o.Issuer, o.TokenEndpoint = client, client, issuer.URL, raw
+		if _, _, err := authorize(t, o); err == nil {
+			t.Errorf("a token of %q is taken", raw)
+		}
+		if n := canary.Seen(t.Context()); n != 0 {
+			t.Fatalf("%q: the canary saw %d connections", raw, n)
+		}
+	}
+	if len(p.asked) == 0 {
+		t.Error("the issuer was not asked")
+	}
 }

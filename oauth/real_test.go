@@ -104,7 +104,10 @@ func TestAWholeLifeWithAnIssuerThatNobodyHereWrote(t *testing.T) {
 	}
 	keyed := o
 	keyed.Kind, keyed.ClientID, keyed.Secret, keyed.Key = oauth.PrivateKeyJWT, "with-key", secrets.Value{}, parseKey(t, pemOf(t, private))
-	for name, o := range map[string]oauth.Options{"a secret": o, "a key": keyed} {
+	registered, enrolled := o, keyed
+	registered.ClientID, registered.Secret, registered.Registration = "", secrets.Value{}, &oauth.Registration{Name: "Countersign"}
+	enrolled.ClientID, enrolled.Registration = "", &oauth.Registration{Name: "Countersign"}
+	for name, o := range map[string]oauth.Options{"a secret": o, "a key": keyed, "a client of now": registered, "a key of now": enrolled} {
 		c, err := oauth.New(o)
 		if err != nil {
 			t.Fatal(err)

@@ -46,22 +46,44 @@ func (c *Credential) clientSecret() secrets.Value {
 func (c *Credential) registered() client {
 	c.cache.mu.Lock()
 	defer c.cache.mu.Unlock()
-	return c.cache.clients[c.o.Owner+"\x00"+c.o.Issuer]
+	return c.cache.clients[c.owned()]
 }
+
+// owned says whose a registered client is, and whom it is known to.
+func (c *Credential) owned() string { return c.o.Owner + "\x00" + c.o.Issuer }
 
 // forget forgets a client that the issuer does not know any more.
 func (c *Credential) forget() {
 	c.cache.mu.Lock()
 	defer c.cache.mu.Unlock()
-	delete(c.cache.clients, c.o.Owner+"\x00"+c.o.Issuer)
+	delete(c.cache.clients, c.owned())
 }
 
 // register makes us a client of the issuer, once per owner and issuer.
 func (c *Credential) register(ctx context.Context, m *metadata) *registry.Error {
-	if c.registered().id != "" {
-		c.hide(c.registered().secret)
-		return nil
+	// Those who want tokens of several scopes at once are one client all the same.
+	_, err, _ := c.cache.group.Do("client\x00"+c.owned(), func() (any, error) {
+		if c.registered().id != "" {
+			return nil, nil
+		}
+		if fault := c.enrol(ctx, m); fault != nil {
+			return nil, fault
+		}
+		return nil, nil
+	})
+	if err != nil {
+		fault, known := registry.AsError(copied(err))
+		if !known {
+			return c.fault(registry.ReasonInternal, "the registration could not be made")
+		}
+		return fault
 	}
+	c.hide(c.registered().secret)
+	return nil
+}
+
+// enrol asks the issuer to know us.
+func (c *Credential) enrol(ctx context.Context, m *metadata) *registry.Error {
 	if m.Registration == "" {
 		return c.unsupported("registration of clients")
 	}
@@ -123,6 +145,12 @@ func (c *Credential) register(ctx context.Context, m *metadata) *registry.Error 
 	if c.cache.clients == nil {
 		c.cache.clients = map[string]client{}
 	}
-	c.cache.clients[c.o.Owner+"\x00"+c.o.Issuer] = client{got.ID, secret}
+	for old := range c.cache.clients {
+		if len(c.cache.clients) < maxClients {
+			break
+		}
+		delete(c.cache.clients, old) // it is registered again when it is needed
+	}
+	c.cache.clients[c.owned()] = client{got.ID, secret}
 	return nil
 }

@@ -33,12 +33,19 @@ type Connection struct {
 	AllowedNetworks []string `json:"allowedNetworks,omitempty" bun:"allowed_networks,type:text"` // CIDR; may be dialled although not public, as far as the operator lets connections say so
 	CABundle        string   `json:"caBundle,omitempty" bun:"ca_bundle"`                         // PEM; instead of the machine's authorities
 
-	AuthKind  AuthKind          `json:"authKind,omitempty" bun:"auth_kind"`
-	Issuer    string            `json:"issuer,omitempty" bun:"issuer"` // the only authorization server that gets the credentials
-	ClientID  string            `json:"clientId,omitempty" bun:"client_id"`
-	SecretRef string            `json:"secretRef,omitempty" bun:"secret_ref"` // the client's secret or private key, or the token that stands for us; see [Connection.SignsOurs]
-	Scopes    []string          `json:"scopes,omitempty" bun:"scopes,type:text"`
-	Headers   map[string]string `json:"headers,omitempty" bun:"headers,type:text"` // name → secret reference
+	AuthKind  AuthKind `json:"authKind,omitempty" bun:"auth_kind"`
+	Issuer    string   `json:"issuer,omitempty" bun:"issuer"` // the only authorization server that gets the credentials
+	ClientID  string   `json:"clientId,omitempty" bun:"client_id"`
+	SecretRef string   `json:"secretRef,omitempty" bun:"secret_ref"` // the client's secret or private key, or the token that stands for us; see [Connection.SignsOurs]
+	Scopes    []string `json:"scopes,omitempty" bun:"scopes,type:text"`
+	// TokenEndpoint is where the issuer gives tokens, if not at its own origin; its
+	// metadata must say the same.
+	TokenEndpoint string `json:"tokenEndpoint,omitempty" bun:"token_endpoint"`
+	// StepUpScopes may be asked for besides, once for each use, when the server says that
+	// it wants them.
+	StepUpScopes []string `json:"stepUpScopes,omitempty" bun:"step_up_scopes,type:text"`
+
+	Headers map[string]string `json:"headers,omitempty" bun:"headers,type:text"` // name → secret reference
 
 	ClientCertificateRef string `json:"clientCertificateRef,omitempty" bun:"client_certificate_ref"` // PEM, the leaf first
 	ClientKeyRef         string `json:"clientKeyRef,omitempty" bun:"client_key_ref"`                 // PEM
@@ -78,7 +85,7 @@ func (k AuthKind) OAuth() bool {
 const (
 	MaxConnectionHeaders  = 16 // of them
 	MaxConnectionNetworks = 32 // of them
-	MaxConnectionScopes   = 64 // of them
+	MaxConnectionScopes   = 64 // of them, and of those to step up to
 	MaxHeaderName         = 128
 	MaxScopeLength        = 256
 	MaxClientID           = 512
@@ -123,6 +130,7 @@ func (c Connection) Normal() Connection {
 		}
 	}
 	c.Scopes = slices.Compact(slices.Sorted(slices.Values(c.Scopes)))
+	c.StepUpScopes = slices.Compact(slices.Sorted(slices.Values(c.StepUpScopes)))
 	networks := make([]string, 0, len(c.AllowedNetworks))
 	for _, text := range c.AllowedNetworks {
 		if p, err := netip.ParsePrefix(strings.TrimSpace(text)); err == nil {
@@ -148,6 +156,9 @@ func (c Connection) Normal() Connection {
 	// Absent and empty are one, here as in the digest.
 	if len(c.Scopes) == 0 {
 		c.Scopes = nil
+	}
+	if len(c.StepUpScopes) == 0 {
+		c.StepUpScopes = nil
 	}
 	if len(c.AllowedNetworks) == 0 {
 		c.AllowedNetworks = nil
@@ -186,6 +197,7 @@ func (c Connection) Check(inst Installation) error {
 			return err
 		}
 	}
+	c.checkClient(e, inst)
 	if len(e.Fields) > 0 {
 		return e
 	}
@@ -272,6 +284,8 @@ func (c Connection) checkAuth(e *Error) error {
 	only("client_id", c.ClientID)
 	only("secret_ref", c.SecretRef)
 	only("scopes", strings.Join(c.Scopes, " "))
+	only("token_endpoint", c.TokenEndpoint)
+	only("step_up_scopes", strings.Join(c.StepUpScopes, " "))
 	if c.SecretRef != "" {
 		if _, err := ParseSecretRef(c.SecretRef); err != nil {
 			return inField(err, "secret_ref")
@@ -287,19 +301,48 @@ func (c Connection) checkAuth(e *Error) error {
 			e.WithField("issuer", "the URL has a query (RFC 8414, section 2)")
 		}
 	}
+	if c.TokenEndpoint != "" {
+		if err := CheckEndpoint(c.TokenEndpoint); err != nil {
+			if ReasonOf(err) == ReasonSecretInRequest {
+				return inField(err, "token_endpoint")
+			}
+			e.WithField("token_endpoint", "%s", err.Error())
+		} else if c.Issuer == "" && oauth {
+			e.WithField("token_endpoint", "is for an issuer, and the connection names none")
+		}
+	}
 	if len(c.ClientID) > MaxClientID || strings.ContainsFunc(c.ClientID, notPrintable) {
 		e.WithField("client_id", "must be at most %d printable ASCII characters", MaxClientID)
 	}
-	if len(c.Scopes) > MaxConnectionScopes {
-		e.WithField("scopes", "more than %d", MaxConnectionScopes)
-	}
-	for i, scope := range c.Scopes {
-		if scope == "" || len(scope) > MaxScopeLength || strings.ContainsFunc(scope, notScope) {
-			e.WithField(fmt.Sprintf("scopes[%d]", i), "is no scope (RFC 6749, section 3.3)")
-		}
-	}
+	checkScopes(e, "scopes", c.Scopes)
+	checkScopes(e, "step_up_scopes", c.StepUpScopes)
 	c.checkNeeds(e, named)
 	return nil
+}
+
+func checkScopes(e *Error, field string, scopes []string) {
+	if len(scopes) > MaxConnectionScopes {
+		e.WithField(field, "more than %d", MaxConnectionScopes)
+	}
+	for i, scope := range scopes {
+		if scope == "" || len(scope) > MaxScopeLength || strings.ContainsFunc(scope, notScope) {
+			e.WithField(fmt.Sprintf("%s[%d]", field, i), "is no scope (RFC 6749, section 3.3)")
+		}
+	}
+}
+
+// Registers says whether we register as a client of the issuer, since the connection
+// names none: with a secret that the issuer makes, or with the connection's key.
+func (c Connection) Registers() bool {
+	return c.ClientID == "" && (c.AuthKind == AuthKindClientCredentials || c.AuthKind == AuthKindPrivateKeyJWT && c.SecretRef != "")
+}
+
+// checkClient says whether a client may be registered at the issuer, where the
+// connection names none.
+func (c Connection) checkClient(e *Error, inst Installation) {
+	if c.Registers() && !slices.Contains(inst.RegistrationIssuers, c.Issuer) {
+		e.WithField("client_id", "is required for auth_kind %s, unless the operator lets clients be registered at that issuer", c.AuthKind)
+	}
 }
 
 // checkNeeds says which fields a kind misses, and which it has no use for.
@@ -312,14 +355,13 @@ func (c Connection) checkNeeds(e *Error, named string) {
 	switch c.AuthKind {
 	case AuthKindClientCredentials:
 		need("issuer", c.Issuer)
-		need("client_id", c.ClientID)
-		need("secret_ref", c.SecretRef)
+		if c.ClientID != "" {
+			need("secret_ref", c.SecretRef)
+		}
 	case AuthKindPrivateKeyJWT:
 		need("issuer", c.Issuer)
 		if c.ClientID != "" {
 			need("secret_ref", c.SecretRef)
-		} else if c.SecretRef != "" {
-			need("client_id", c.ClientID)
 		}
 	case AuthKindTokenExchange:
 		need("issuer", c.Issuer)
@@ -328,7 +370,7 @@ func (c Connection) checkNeeds(e *Error, named string) {
 		if c.Issuer != "" {
 			break
 		}
-		for _, f := range []struct{ field, value string }{{"client_id", c.ClientID}, {"scopes", strings.Join(c.Scopes, " ")}} {
+		for _, f := range []struct{ field, value string }{{"client_id", c.ClientID}, {"scopes", strings.Join(c.Scopes, " ")}, {"step_up_scopes", strings.Join(c.StepUpScopes, " ")}} {
 			if f.value != "" {
 				e.WithField(f.field, "is for an issuer, and the connection names none")
 			}
@@ -472,6 +514,8 @@ type ConnectionEdit struct {
 	ClientID             *string            `json:"clientId,omitempty"`
 	SecretRef            *string            `json:"secretRef,omitempty"`
 	Scopes               *[]string          `json:"scopes,omitempty"`
+	TokenEndpoint        *string            `json:"tokenEndpoint,omitempty"`
+	StepUpScopes         *[]string          `json:"stepUpScopes,omitempty"`
 	Headers              *map[string]string `json:"headers,omitempty"`
 	ClientCertificateRef *string            `json:"clientCertificateRef,omitempty"`
 	ClientKeyRef         *string            `json:"clientKeyRef,omitempty"`
@@ -491,6 +535,8 @@ func (c Connection) Edit(e ConnectionEdit) (Connection, []string) {
 	put(&next.ClientID, e.ClientID)
 	put(&next.SecretRef, e.SecretRef)
 	put(&next.Scopes, e.Scopes)
+	put(&next.TokenEndpoint, e.TokenEndpoint)
+	put(&next.StepUpScopes, e.StepUpScopes)
 	put(&next.Headers, e.Headers)
 	put(&next.ClientCertificateRef, e.ClientCertificateRef)
 	put(&next.ClientKeyRef, e.ClientKeyRef)
@@ -521,6 +567,8 @@ func differing(a, b Connection) []string {
 		{"client_id", a.ClientID == b.ClientID},
 		{"secret_ref", a.SecretRef == b.SecretRef},
 		{"scopes", slices.Equal(a.Scopes, b.Scopes)},
+		{"token_endpoint", a.TokenEndpoint == b.TokenEndpoint},
+		{"step_up_scopes", slices.Equal(a.StepUpScopes, b.StepUpScopes)},
 		{"headers", maps.Equal(a.Headers, b.Headers)},
 		{"client_certificate_ref", a.ClientCertificateRef == b.ClientCertificateRef},
 		{"client_key_ref", a.ClientKeyRef == b.ClientKeyRef},

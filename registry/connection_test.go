@@ -51,7 +51,23 @@ func connection(edit func(*registry.Connection)) registry.Connection {
 	return c
 }
 
-var office = registry.Installation{ConnectionNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("0.0.0.0/0")}, OwnIssuer: true}
+var office = registry.Installation{ConnectionNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("0.0.0.0/0")}, OwnIssuer: true, RegistrationIssuers: []string{"https://open.example.com"}}
+
+// registers is a connection without a client, at an issuer that has us registered.
+func registers(kind registry.AuthKind, fields ...string) func(*registry.Connection) {
+	return func(c *registry.Connection) {
+		oauthOf(kind, fields...)(c)
+		c.Issuer = "https://open.example.com"
+	}
+}
+
+// tokens is a connection with a client, and this besides.
+func tokens(edit func(*registry.Connection)) func(*registry.Connection) {
+	return func(c *registry.Connection) {
+		oauthOf(registry.AuthKindClientCredentials, "client_id", "secret_ref")(c)
+		edit(c)
+	}
+}
 
 // oauthOf is a connection of a kind with an issuer, and with these fields.
 func oauthOf(kind registry.AuthKind, fields ...string) func(*registry.Connection) {
@@ -176,14 +192,43 @@ func TestConnectionsAreChecked(t *testing.T) {
 				c.Headers, c.AuthKind, c.ClientID = nil, registry.AuthKindTokenExchange, "us"
 			}, registry.ReasonInvalidArgument, "issuer",
 		},
-		"a workload at an issuer":           {oauthOf(registry.AuthKindWorkloadIdentity, "secret_ref"), "", ""},
-		"a workload known to an issuer":     {oauthOf(registry.AuthKindWorkloadIdentity, "client_id"), "", ""},
-		"a workload at the server":          {workload(nil), "", ""},
-		"a workload with its token":         {workload(func(c *registry.Connection) { c.SecretRef = "file:token" }), "", ""},
-		"a client of no issuer":             {workload(func(c *registry.Connection) { c.ClientID = "us" }), registry.ReasonInvalidArgument, "client_id"},
-		"scopes of no issuer":               {workload(func(c *registry.Connection) { c.Scopes = []string{"a"} }), registry.ReasonInvalidArgument, "scopes"},
-		"a token and other header fields":   {workload(func(c *registry.Connection) { c.Headers = map[string]string{"X-Key": "env:A"} }), "", ""},
-		"a token and a header field for it": {workload(func(c *registry.Connection) { c.Headers = map[string]string{"authorization": "env:A"} }), registry.ReasonInvalidArgument, `headers["authorization"]`},
+		"a workload at an issuer":             {oauthOf(registry.AuthKindWorkloadIdentity, "secret_ref"), "", ""},
+		"a workload known to an issuer":       {oauthOf(registry.AuthKindWorkloadIdentity, "client_id"), "", ""},
+		"a workload at the server":            {workload(nil), "", ""},
+		"a workload with its token":           {workload(func(c *registry.Connection) { c.SecretRef = "file:token" }), "", ""},
+		"a client of no issuer":               {workload(func(c *registry.Connection) { c.ClientID = "us" }), registry.ReasonInvalidArgument, "client_id"},
+		"scopes of no issuer":                 {workload(func(c *registry.Connection) { c.Scopes = []string{"a"} }), registry.ReasonInvalidArgument, "scopes"},
+		"a token and other header fields":     {workload(func(c *registry.Connection) { c.Headers = map[string]string{"X-Key": "env:A"} }), "", ""},
+		"a token and a header field for it":   {workload(func(c *registry.Connection) { c.Headers = map[string]string{"authorization": "env:A"} }), registry.ReasonInvalidArgument, `headers["authorization"]`},
+		"a client to register":                {registers(registry.AuthKindClientCredentials), "", ""},
+		"a client to register by a token":     {registers(registry.AuthKindClientCredentials, "secret_ref"), "", ""},
+		"a key to register":                   {registers(registry.AuthKindPrivateKeyJWT, "secret_ref"), "", ""},
+		"a client of an exchange to register": {registers(registry.AuthKindTokenExchange, "secret_ref"), registry.ReasonInvalidArgument, "client_id"},
+		"a client to register elsewhere":      {oauthOf(registry.AuthKindClientCredentials), registry.ReasonInvalidArgument, "client_id"},
+		"a client to register below": {
+			func(c *registry.Connection) {
+				registers(registry.AuthKindClientCredentials)(c)
+				c.Issuer += "/tenant"
+			}, registry.ReasonInvalidArgument, "client_id",
+		},
+		"tokens from elsewhere": {tokens(func(c *registry.Connection) { c.TokenEndpoint = "https://tokens.example.com/token?a=b" }), "", ""},
+		"tokens from a file":    {tokens(func(c *registry.Connection) { c.TokenEndpoint = "file:///token" }), registry.ReasonInvalidArgument, "token_endpoint"},
+		"tokens from a secret": {
+			tokens(func(c *registry.Connection) { c.TokenEndpoint = "https://u:SENTINEL@h/token" }), registry.ReasonSecretInRequest, "token_endpoint",
+		},
+		"tokens from elsewhere for headers": {
+			func(c *registry.Connection) { c.TokenEndpoint = "https://tokens.example.com/token" }, registry.ReasonInvalidArgument, "token_endpoint",
+		},
+		"tokens of no issuer": {
+			workload(func(c *registry.Connection) { c.TokenEndpoint = "https://tokens.example.com/token" }), registry.ReasonInvalidArgument, "token_endpoint",
+		},
+		"scopes to step up to": {tokens(func(c *registry.Connection) { c.StepUpScopes = []string{"write", "admin"} }), "", ""},
+		"a scope to step up to of two": {
+			tokens(func(c *registry.Connection) { c.StepUpScopes = []string{"a b"} }), registry.ReasonInvalidArgument, "step_up_scopes[0]",
+		},
+		"scopes to step up to of no issuer": {
+			workload(func(c *registry.Connection) { c.StepUpScopes = []string{"a"} }), registry.ReasonInvalidArgument, "step_up_scopes",
+		},
 		"a scope of two": {
 			func(c *registry.Connection) {
 				c.AuthKind, c.Scopes = registry.AuthKindWorkloadIdentity, []string{"a b"}
@@ -269,6 +314,8 @@ func TestTheTargetCoversTheConnection(t *testing.T) {
 		"client": {ClientID: new("us")}, "secret": {SecretRef: new("env:A")}, "scopes": {Scopes: &[]string{"a"}},
 		"header's name":      {Headers: &map[string]string{"X-Key": "env:SEARCH_TOKEN"}},
 		"header's reference": {Headers: &map[string]string{"Authorization": "env:OTHER"}},
+		"token endpoint":     {TokenEndpoint: new("https://tokens.example.com/token")},
+		"scopes to step to":  {StepUpScopes: &[]string{"b"}},
 		"certificate":        {ClientCertificateRef: new("file:c")}, "key": {ClientKeyRef: new("file:k")},
 	} {
 		next, fields := connection(nil).Edit(edit)

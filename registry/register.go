@@ -39,6 +39,7 @@ type Installation struct {
 	AllowNoneExceptions bool           // AllowNoneAuthenticationExceptions (R23); not reloadable
 	ConnectionNetworks  []netip.Prefix // those that connections may open, or parts of them; none when empty
 	OwnIssuer           bool           // the installation has an issuer of its own, whose tokens stand for its connections
+	RegistrationIssuers []string       // at which clients may be registered for connections without a client id; none when empty
 }
 
 // Check says everything that is wrong with a registration, before anything is

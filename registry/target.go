@@ -25,6 +25,8 @@ type Target struct {
 	ClientID             string            `json:"clientId,omitempty"`
 	SecretRef            string            `json:"secretRef,omitempty"`
 	Scopes               []string          `json:"scopes,omitempty"`
+	TokenEndpoint        string            `json:"tokenEndpoint,omitempty"`
+	StepUpScopes         []string          `json:"stepUpScopes,omitempty"`
 	AllowedNetworks      []string          `json:"allowedNetworks,omitempty"`
 	Headers              map[string]string `json:"headers,omitempty"`
 	CABundle             string            `json:"caBundle,omitempty"`
@@ -43,7 +45,8 @@ func TargetOf(s *Server, c Connection, k *Command) Target {
 	}
 	t := Target{
 		Transport: s.Transport, URL: c.URL, DialAddress: c.DialAddress, Authentication: s.Authentication, Issuer: c.Issuer,
-		ClientID: c.ClientID, SecretRef: c.SecretRef, Scopes: c.Scopes, AllowedNetworks: c.AllowedNetworks, Headers: c.Headers,
+		ClientID: c.ClientID, SecretRef: c.SecretRef, Scopes: c.Scopes, TokenEndpoint: c.TokenEndpoint, StepUpScopes: c.StepUpScopes,
+		AllowedNetworks: c.AllowedNetworks, Headers: c.Headers,
 		CABundle: c.CABundle, ClientCertificateRef: c.ClientCertificateRef, ClientKeyRef: c.ClientKeyRef, TenantID: s.TenantID, Connection: c.Ref(),
 	}
 	if c.AuthKind != AuthKindNone {

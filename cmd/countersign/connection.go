@@ -281,9 +281,11 @@ func describeReach(t *sheet, r reach) {
 		t.field("Header", name+" from "+spec.GetHeaders()[name])
 	}
 	t.field("Issuer", spec.GetIssuer())
+	t.field("Token endpoint", spec.GetTokenEndpoint())
 	t.field("Client", spec.GetClientId())
 	t.field("Secret", spec.GetSecretRef())
 	t.field("Scopes", strings.Join(spec.GetScopes(), " "))
+	t.field("Scopes to step up to", strings.Join(spec.GetStepUpScopes(), " "))
 	t.gap()
 	t.field("Servers", reachUsers(r))
 	t.field("Created", some(" by ", when(r.GetCreateTime()), r.GetCreatedBy()))

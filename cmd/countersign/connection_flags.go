@@ -23,6 +23,8 @@ var reachFields = []struct{ flag, field string }{
 	{"client-id", "client_id"},
 	{"secret-ref", "secret_ref"},
 	{"scope", "scopes"},
+	{"token-endpoint", "token_endpoint"},
+	{"step-up-scope", "step_up_scopes"},
 	{"client-certificate", "client_certificate_ref"},
 	{"client-key", "client_key_ref"},
 	{"description", "description"},
@@ -34,6 +36,7 @@ type reachFlags struct {
 	auth, ca         string
 	headers          []string
 	networks, scopes []string
+	stepUp           []string
 }
 
 func (f *reachFlags) names() []string {
@@ -53,9 +56,11 @@ func (f *reachFlags) add(command *cobra.Command) {
 	flags.StringVar(&f.auth, "auth", "", "`KIND`: "+strings.Join(words[registryv1.ConnectionAuthKind](), ", ")+" (default headers when there are headers, else none)")
 	flags.StringArrayVar(&f.headers, "header", nil, "`NAME=REFERENCE`: a header whose whole value is that secret, such as Authorization=env:SEARCH_BEARER; may be repeated")
 	flags.StringVar(&f.text.Issuer, "issuer", "", "`URL` of the only authorization server that gets the credentials")
-	flags.StringVar(&f.text.ClientId, "client-id", "", "`ID` by which the issuer knows us")
+	flags.StringVar(&f.text.ClientId, "client-id", "", "`ID` by which the issuer knows us; without one we register there, where the operator allows it")
 	flags.StringVar(&f.text.SecretRef, "secret-ref", "", "`REFERENCE` to the client's secret or key, or to a token: env:NAME, file:NAME or vault:MOUNT/PATH#FIELD")
 	flags.StringArrayVar(&f.scopes, "scope", nil, "`SCOPE` to ask for; may be repeated")
+	flags.StringVar(&f.text.TokenEndpoint, "token-endpoint", "", "`URL` where the issuer gives tokens, when that is not at its own origin; its metadata must say the same")
+	flags.StringArrayVar(&f.stepUp, "step-up-scope", nil, "`SCOPE` to ask for besides, when the server says that it wants it; may be repeated")
 	flags.StringVar(&f.text.ClientCertificateRef, "client-certificate", "", "`REFERENCE` to our certificate in PEM, for servers that ask for one")
 	flags.StringVar(&f.text.ClientKeyRef, "client-key", "", "`REFERENCE` to its key in PEM")
 	flags.StringVar(&f.text.Description, "description", "", "`TEXT` for people")
@@ -72,6 +77,7 @@ func (f *reachFlags) spec(cmd *cobra.Command) (*registryv1.ConnectionSpec, *fiel
 	}
 	spec := &f.text
 	spec.AllowedNetworks, spec.Scopes = unlessEmpty(f.networks), unlessEmpty(f.scopes)
+	spec.StepUpScopes = unlessEmpty(f.stepUp)
 	var err error
 	if f.auth != "" {
 		if spec.AuthKind, err = parseWord[registryv1.ConnectionAuthKind]("--auth", f.auth); err != nil {

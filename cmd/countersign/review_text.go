@@ -183,8 +183,9 @@ func credentialLine(t *registryv1.Target) string {
 		headers = append(headers, name+" from "+t.GetHeaders()[name])
 	}
 	return some(", ", orNothing("authorised by ", kind), orNothing("header ", strings.Join(headers, ", header ")),
-		orNothing("issuer ", t.GetIssuer()), orNothing("client ", t.GetClientId()), orNothing("secret ", t.GetSecretRef()),
-		orNothing("scopes ", strings.Join(t.GetScopes(), " ")), orNothing("opening ", strings.Join(t.GetAllowedNetworks(), " ")),
+		orNothing("issuer ", t.GetIssuer()), orNothing("tokens from ", t.GetTokenEndpoint()), orNothing("client ", t.GetClientId()), orNothing("secret ", t.GetSecretRef()),
+		orNothing("scopes ", strings.Join(t.GetScopes(), " ")), orNothing("at its wish scopes ", strings.Join(t.GetStepUpScopes(), " ")),
+		orNothing("opening ", strings.Join(t.GetAllowedNetworks(), " ")),
 		orNothing("trusting certificates ", t.GetCaBundleDigest()),
 		orNothing("showing certificate ", some(" with key ", t.GetClientCertificateRef(), t.GetClientKeyRef())))
 }

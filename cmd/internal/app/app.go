@@ -150,6 +150,7 @@ func (a App) serve(ctx context.Context, secure func(net.Listener) net.Listener) 
 func (a App) installation(networks []netip.Prefix) registry.Installation {
 	return registry.Installation{
 		AllowNoneExceptions: a.Config.AllowNoneAuthenticationExceptions, ConnectionNetworks: networks, OwnIssuer: a.Mint != nil,
+		RegistrationIssuers: a.Config.OAuth.RegistrationIssuers,
 	}
 }
 

@@ -101,6 +101,7 @@ func (a App) broker(resolver secrets.Resolver, guard *outbound.Guard) (activitie
 	}
 	return activities.Broker{
 		Secrets: shared, Networks: networks, Log: a.Log, Tokens: new(oauth.Cache), Mint: a.Mint,
+		RegistrationIssuers: a.Config.OAuth.RegistrationIssuers,
 		Client: func(way mcpclient.Transport, dialAddress string) *http.Client {
 			return guard.Client(outbound.ClientOptions{
 				DialAddress: dialAddress, AllowNetworks: way.AllowNetworks, RootCAs: way.RootCAs, Certificates: way.Certificates,

@@ -51,6 +51,7 @@ type Config struct {
 	Audit     Audit     `koanf:"audit"`
 	Log       Log       `koanf:"log"`
 
+	OAuth            OAuth            `koanf:"oauth"`
 	WorkloadIdentity WorkloadIdentity `koanf:"workload_identity"`
 
 	// Commands is the allow-list of what may be started as a server. Reloaded on
@@ -220,6 +221,7 @@ func (d Database) Options(log *slog.Logger) db.Options {
 // listKeys hold lists of words, which the environment separates by commas.
 var listKeys = []string{
 	"hosts", "outbound.allow_networks", "outbound.connection_networks", "auth.allow_networks", "secrets.vault.allow_networks", "audit.public_keys",
+	"oauth.registration_issuers",
 }
 
 // Load reads the configuration: base, then the file if there is one, then the
@@ -305,7 +307,7 @@ func (c Config) validate() error {
 	if c.Processes < 1 || c.Processes > 256 {
 		return fmt.Errorf("processes must be 1 to 256, not %d", c.Processes)
 	}
-	for _, check := range []func() error{c.TLS.validate, c.Limits.validate, c.Quotas.validate, c.Temporal.validate, c.Audit.validate, c.WorkloadIdentity.validate} {
+	for _, check := range []func() error{c.TLS.validate, c.Limits.validate, c.Quotas.validate, c.Temporal.validate, c.Audit.validate, c.OAuth.validate, c.WorkloadIdentity.validate} {
 		if err := check(); err != nil {
 			return err
 		}

@@ -123,34 +123,38 @@ func TestFlagsWinOverEnvironmentOverFileOverDefaults(t *testing.T) {
 		t.Error(diff)
 	}
 	t.Setenv("COUNTERSIGN_OUTBOUND_ALLOW_NETWORKS", "10.0.0.0/8,127.0.0.0/8")
-	if c, err = config.Load(config.Default(), "", nil); err != nil || len(c.Outbound.AllowNetworks) != 2 {
-		t.Errorf("%v %v", c.Outbound, err)
+	t.Setenv("COUNTERSIGN_OAUTH_REGISTRATION_ISSUERS", "https://a.example,https://b.example/tenant")
+	if c, err = config.Load(config.Default(), "", nil); err != nil || len(c.Outbound.AllowNetworks) != 2 || len(c.OAuth.RegistrationIssuers) != 2 {
+		t.Errorf("%v %v %v", c.Outbound, c.OAuth, err)
 	}
 }
 
 func TestBadConfigurationsAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
-		"unknown key":         "lissten: x\n",
-		"unknown nested key":  "probe: {intervall: 1s}\n",
-		"not an address":      "listen: nowhere\n",
-		"a timeout of 0":      "handshake_timeout_seconds: 0\n",
-		"too short a window":  "probe: {interval: 1ms}\n",
-		"not a network":       "outbound: {allow_networks: [localhost]}\n",
-		"no listener":         "internal_listen: nowhere\n",
-		"no network":          "auth: {allow_networks: [localhost]}\n",
-		"no key of an issuer": "auth: {issuers: [{issuer: https://a, audience: b, audiences: [c]}]}\n",
-		"half a version":      "worker: {build: x}\n",
-		"half of TLS":         "tls: {cert_file: x}\n",
-		"no certificate":      "tls: {client_ca_file: x}\n",
-		"a burst of none":     "limits: {tenant: {requests_per_second: 1, burst: 0}}\n",
-		"a rate below none":   "limits: {resolve: {requests_per_second: -1}}\n",
-		"a quota below none":  "quotas: {tools: -1}\n",
-		"a key without id":    "temporal: {codec_keys: [{key: env:X}]}\n",
-		"an id twice":         "temporal: {codec_keys: [{id: a, key: env:X}, {id: a, key: env:Y}]}\n",
-		"a key, not its name": "temporal: {codec_keys: [{id: a, key: c2VjcmV0}]}\n",
-		"not yaml":            ":::\n- {",
-		"duration of nothing": "probe: {interval: soon}\n",
+		"unknown key":                "lissten: x\n",
+		"unknown nested key":         "probe: {intervall: 1s}\n",
+		"not an address":             "listen: nowhere\n",
+		"a timeout of 0":             "handshake_timeout_seconds: 0\n",
+		"too short a window":         "probe: {interval: 1ms}\n",
+		"not a network":              "outbound: {allow_networks: [localhost]}\n",
+		"no listener":                "internal_listen: nowhere\n",
+		"no network":                 "auth: {allow_networks: [localhost]}\n",
+		"no key of an issuer":        "auth: {issuers: [{issuer: https://a, audience: b, audiences: [c]}]}\n",
+		"half a version":             "worker: {build: x}\n",
+		"half of TLS":                "tls: {cert_file: x}\n",
+		"no certificate":             "tls: {client_ca_file: x}\n",
+		"a burst of none":            "limits: {tenant: {requests_per_second: 1, burst: 0}}\n",
+		"a rate below none":          "limits: {resolve: {requests_per_second: -1}}\n",
+		"a quota below none":         "quotas: {tools: -1}\n",
+		"a key without id":           "temporal: {codec_keys: [{key: env:X}]}\n",
+		"an id twice":                "temporal: {codec_keys: [{id: a, key: env:X}, {id: a, key: env:Y}]}\n",
+		"a key, not its name":        "temporal: {codec_keys: [{id: a, key: c2VjcmV0}]}\n",
+		"not yaml":                   ":::\n- {",
+		"no issuer to register at":   "oauth: {registration_issuers: [login.example]}\n",
+		"a query of such an issuer":  "oauth: {registration_issuers: ['https://login.example/?a=b']}\n",
+		"a secret in such an issuer": "oauth: {registration_issuers: ['https://u:p@login.example']}\n",
+		"duration of nothing":        "probe: {interval: soon}\n",
 	} {
 		if _, err := config.Load(config.Default(), file(t, text), nil); err == nil {
 			t.Errorf("%s: accepted", name)

@@ -105,9 +105,11 @@ type ConnectionSpec struct {
 	AuthKind ConnectionAuthKind `protobuf:"varint,3,opt,name=auth_kind,json=authKind,proto3,enum=countersign.registry.v1.ConnectionAuthKind" json:"auth_kind,omitempty"`
 	// The only authorization server that gets the credentials.
 	Issuer string `protobuf:"bytes,4,opt,name=issuer,proto3" json:"issuer,omitempty"`
-	// Who we are to it.
+	// Who we are to it. May be empty where the operator lets clients be registered at the
+	// issuer (RFC 7591).
 	ClientId string `protobuf:"bytes,5,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
-	// Reference to the client's secret or key, or to the workload's token.
+	// Reference to the client's secret or key, or to the workload's token; of a client
+	// that is registered by us with a secret, to the issuer's initial access token.
 	SecretRef string `protobuf:"bytes,6,opt,name=secret_ref,json=secretRef,proto3" json:"secret_ref,omitempty"`
 	// Scopes to ask for.
 	Scopes []string `protobuf:"bytes,7,rep,name=scopes,proto3" json:"scopes,omitempty"`
@@ -123,7 +125,13 @@ type ConnectionSpec struct {
 	// Reference to its key in PEM.
 	ClientKeyRef string `protobuf:"bytes,12,opt,name=client_key_ref,json=clientKeyRef,proto3" json:"client_key_ref,omitempty"`
 	// For people.
-	Description   string `protobuf:"bytes,13,opt,name=description,proto3" json:"description,omitempty"`
+	Description string `protobuf:"bytes,13,opt,name=description,proto3" json:"description,omitempty"`
+	// Where the issuer gives tokens, when that is not at its own origin; its metadata must
+	// say the same.
+	TokenEndpoint string `protobuf:"bytes,14,opt,name=token_endpoint,json=tokenEndpoint,proto3" json:"token_endpoint,omitempty"`
+	// Scopes that are asked for besides when the server says that it wants them, once for
+	// each use.
+	StepUpScopes  []string `protobuf:"bytes,15,rep,name=step_up_scopes,json=stepUpScopes,proto3" json:"step_up_scopes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -247,6 +255,20 @@ func (x *ConnectionSpec) GetDescription() string {
 		return x.Description
 	}
 	return ""
+}
+
+func (x *ConnectionSpec) GetTokenEndpoint() string {
+	if x != nil {
+		return x.TokenEndpoint
+	}
+	return ""
+}
+
+func (x *ConnectionSpec) GetStepUpScopes() []string {
+	if x != nil {
+		return x.StepUpScopes
+	}
+	return nil
 }
 
 // One version of a connection.
@@ -869,7 +891,7 @@ type UpdateConnectionRequest struct {
 	// The new values.
 	Spec *ConnectionSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
 	// Which of them count: base_url, dial_address, auth_kind, issuer, client_id,
-	// secret_ref, scopes, allowed_networks, headers, ca_bundle,
+	// secret_ref, scopes, token_endpoint, step_up_scopes, allowed_networks, headers, ca_bundle,
 	// client_certificate_ref, client_key_ref, description.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,3,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	// What the caller saw.
@@ -1170,7 +1192,7 @@ var File_countersign_registry_v1_connection_service_proto protoreflect.FileDescr
 
 const file_countersign_registry_v1_connection_service_proto_rawDesc = "" +
 	"\n" +
-	"0countersign/registry/v1/connection_service.proto\x12\x17countersign.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a0countersign/registry/v1/mcp_server_service.proto\x1a\x1cgoogle/api/annotations.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xed\x05\n" +
+	"0countersign/registry/v1/connection_service.proto\x12\x17countersign.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a0countersign/registry/v1/mcp_server_service.proto\x1a\x1cgoogle/api/annotations.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd5\x06\n" +
 	"\x0eConnectionSpec\x12#\n" +
 	"\bbase_url\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\abaseUrl\x12+\n" +
 	"\fdial_address\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\xac\x02R\vdialAddress\x12R\n" +
@@ -1186,7 +1208,9 @@ const file_countersign_registry_v1_connection_service_proto_rawDesc = "" +
 	" \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\bcaBundle\x12>\n" +
 	"\x16client_certificate_ref\x18\v \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x14clientCertificateRef\x12.\n" +
 	"\x0eclient_key_ref\x18\f \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\fclientKeyRef\x12*\n" +
-	"\vdescription\x18\r \x01(\tB\b\xbaH\x05r\x03(\x80 R\vdescription\x1a:\n" +
+	"\vdescription\x18\r \x01(\tB\b\xbaH\x05r\x03(\x80 R\vdescription\x12/\n" +
+	"\x0etoken_endpoint\x18\x0e \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\rtokenEndpoint\x125\n" +
+	"\x0estep_up_scopes\x18\x0f \x03(\tB\x0f\xbaH\f\x92\x01\t\x10@\"\x05r\x03(\x80\x02R\fstepUpScopes\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb1\x03\n" +

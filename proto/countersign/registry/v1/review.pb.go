@@ -1262,7 +1262,11 @@ type Target struct {
 	// Reference to our certificate.
 	ClientCertificateRef string `protobuf:"bytes,15,opt,name=client_certificate_ref,json=clientCertificateRef,proto3" json:"client_certificate_ref,omitempty"`
 	// Reference to its key.
-	ClientKeyRef  string `protobuf:"bytes,16,opt,name=client_key_ref,json=clientKeyRef,proto3" json:"client_key_ref,omitempty"`
+	ClientKeyRef string `protobuf:"bytes,16,opt,name=client_key_ref,json=clientKeyRef,proto3" json:"client_key_ref,omitempty"`
+	// Where the issuer gives tokens, when that is not at its own origin.
+	TokenEndpoint string `protobuf:"bytes,17,opt,name=token_endpoint,json=tokenEndpoint,proto3" json:"token_endpoint,omitempty"`
+	// Scopes that are asked for besides when the server wants them.
+	StepUpScopes  []string `protobuf:"bytes,18,rep,name=step_up_scopes,json=stepUpScopes,proto3" json:"step_up_scopes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1407,6 +1411,20 @@ func (x *Target) GetClientKeyRef() string {
 		return x.ClientKeyRef
 	}
 	return ""
+}
+
+func (x *Target) GetTokenEndpoint() string {
+	if x != nil {
+		return x.TokenEndpoint
+	}
+	return ""
+}
+
+func (x *Target) GetStepUpScopes() []string {
+	if x != nil {
+		return x.StepUpScopes
+	}
+	return nil
 }
 
 // An approval that counted, without its lines.
@@ -2442,7 +2460,7 @@ const file_countersign_registry_v1_review_proto_rawDesc = "" +
 	"\aenabled\x18\v \x01(\bR\aenabled\x12:\n" +
 	"\adigests\x18\f \x01(\v2 .countersign.registry.v1.DigestsR\adigests\x12'\n" +
 	"\x0fdefinition_json\x18\r \x01(\tR\x0edefinitionJson\x128\n" +
-	"\x18approved_definition_json\x18\x0e \x01(\tR\x16approvedDefinitionJson\"\xe8\x05\n" +
+	"\x18approved_definition_json\x18\x0e \x01(\tR\x16approvedDefinitionJson\"\xb5\x06\n" +
 	"\x06Target\x12C\n" +
 	"\ttransport\x18\x01 \x01(\x0e2%.countersign.registry.v1.McpTransportR\ttransport\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12!\n" +
@@ -2461,7 +2479,9 @@ const file_countersign_registry_v1_review_proto_rawDesc = "" +
 	"\aheaders\x18\r \x03(\v2,.countersign.registry.v1.Target.HeadersEntryR\aheaders\x12(\n" +
 	"\x10ca_bundle_digest\x18\x0e \x01(\tR\x0ecaBundleDigest\x124\n" +
 	"\x16client_certificate_ref\x18\x0f \x01(\tR\x14clientCertificateRef\x12$\n" +
-	"\x0eclient_key_ref\x18\x10 \x01(\tR\fclientKeyRef\x1a:\n" +
+	"\x0eclient_key_ref\x18\x10 \x01(\tR\fclientKeyRef\x12%\n" +
+	"\x0etoken_endpoint\x18\x11 \x01(\tR\rtokenEndpoint\x12$\n" +
+	"\x0estep_up_scopes\x18\x12 \x03(\tR\fstepUpScopes\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf5\x01\n" +

@@ -1,0 +1,1 @@
+ALTER TABLE connections DROP COLUMN step_up_scopes, DROP COLUMN token_endpoint;

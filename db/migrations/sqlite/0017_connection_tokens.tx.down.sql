@@ -1,0 +1,2 @@
+ALTER TABLE connections DROP COLUMN step_up_scopes;
+ALTER TABLE connections DROP COLUMN token_endpoint;

@@ -1,0 +1,3 @@
+-- Where an issuer gives tokens, if not at its own origin, and which scopes may be asked for besides.
+ALTER TABLE connections ADD COLUMN token_endpoint TEXT NOT NULL DEFAULT '';
+ALTER TABLE connections ADD COLUMN step_up_scopes TEXT;
