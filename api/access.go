@@ -106,6 +106,8 @@ var access = map[string]rule{
 
 	registryv1connect.McpRegistryServiceResolveToolProcedure:       {scope: registry.ScopeInternal},
 	registryv1connect.McpRegistryServiceBatchResolveToolsProcedure: {scope: registry.ScopeInternal},
+	registryv1connect.McpRegistryServiceExplainToolProcedure:       {scope: registry.ScopeInternal},
+	registryv1connect.McpRegistryServiceWatchResolutionsProcedure:  {scope: registry.ScopeInternal},
 	registryv1connect.McpRegistryServiceListCapabilitiesProcedure:  {scope: registry.ScopeInternal},
 
 	registryv1connect.IdentityServiceWhoAmIProcedure: {anybody: true},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"buf.build/go/protovalidate"
@@ -106,6 +107,8 @@ type Handler struct {
 	services  []string      // names of those that are here
 	found     standing      // of the checks of readiness
 	hints     hintMemo
+	mirror    *mirror // for answers from memory
+	watching  atomic.Int64
 
 	draining context.Context //nolint:containedctx // over as soon as the process wants to end
 	drain    context.CancelFunc
@@ -131,6 +134,8 @@ func New(o Options) (*Handler, error) {
 		guard: http.NewCrossOriginProtection(), policies: policy.NewCache(cachedPolicies),
 	}
 	h.draining, h.drain = context.WithCancel(context.Background()) //nolint:forbidigo // the process's own, not a caller's
+	h.mirror = newMirror(o.DB)
+	go h.mirror.Follow(h.draining)
 	if err := h.mount(); err != nil {
 		return nil, err
 	}
@@ -140,7 +145,7 @@ func New(o Options) (*Handler, error) {
 // mount puts every face at its paths.
 func (h *Handler) mount() error {
 	common := connect.WithHandlerOptions(
-		strict(), connect.WithReadMaxBytes(int(h.opts.MaxBody)), connect.WithInterceptors(connect.UnaryInterceptorFunc(h.intercept)),
+		strict(), connect.WithReadMaxBytes(int(h.opts.MaxBody)), connect.WithInterceptors(interceptor{h}),
 	)
 	var transcoded []*vanguard.Service
 	for _, s := range h.here(common) {

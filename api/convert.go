@@ -329,30 +329,52 @@ func testOut(r *workflows.TestReport) *pb.TestMcpServerResponse {
 }
 
 // resolutionOut is the answer about one tool.
-func resolutionOut(toolID string, v *db.ToolView, denial *registry.Denial, bundle string) *pb.ResolveToolResponse {
+// denied is an answer but for what is known of the tool.
+func denied(toolID string, denial *registry.Denial, bundle string) *pb.ResolveToolResponse {
 	out := &pb.ResolveToolResponse{ToolId: toolID, Callable: denial == nil, GovernancePolicyDigest: bundle}
 	if denial != nil {
-		out.Reason, out.Detail, out.Message = string(denial.Reason), text(denial.Detail), denial.Reason.Means()
+		out.Reason, out.Detail, out.Message, out.NextStep = string(denial.Reason), text(denial.Detail), denial.Reason.Means(), denial.Next()
 	}
+	return out
+}
+
+// withheld says whether nobody is told where to call. A degraded server is on
+// its way back, and its callers may prepare (C20). Of all others nobody learns
+// how to pass by us.
+func withheld(denial *registry.Denial) bool {
+	return denial != nil && denial.Reason != registry.ReasonServerDegraded
+}
+
+func resolutionOut(toolID string, v *db.ToolView, denial *registry.Denial, bundle string) *pb.ResolveToolResponse {
+	out := denied(toolID, denial, bundle)
 	if v == nil {
 		return out
 	}
 	out.Health = healthOut(registry.HealthOf(&v.Server, v.LastProbe))
 	out.RequiresApproval = v.Tool.RequiresApproval
-	// A degraded server is on its way back, and its callers may prepare (C20).
-	// Of all others nobody learns how to pass by us.
-	if v.Binding == nil || denial != nil && denial.Reason != registry.ReasonServerDegraded {
+	b := v.Binding
+	if b == nil || withheld(denial) {
 		return out
 	}
-	s, b := &v.Server, v.Binding
-	out.Routing = &pb.Routing{
+	out.Routing = routingOf(v)
+	complete(out.Routing, text(v.Tool.ExternalID), b.DeclaredClass, &knownBinding{b.SchemaHash, b.ToolID, b.ToolVersion, b.Target}, bundle)
+	return out
+}
+
+// routingOf is what routing to all tools of a server has in common.
+func routingOf(v *db.ToolView) *pb.Routing {
+	s := &v.Server
+	return &pb.Routing{
 		ServerId: s.ServerID, ServerName: s.Name, Transport: transports[s.Transport], EndpointUrl: v.Connection.URL,
 		DialAddress: v.Connection.DialAddress, ProtocolVersion: text(s.ProtocolVersion), Authentication: authentications[s.Authentication],
-		EndpointRef: s.EndpointRef, ToolName: text(v.Tool.ExternalID), DeclaredClass: classes[b.DeclaredClass], SchemaHash: b.SchemaHash,
-		DescriptorId: b.ToolID, DescriptorVersion: b.ToolVersion, GovernancePolicyRef: s.GovernancePolicyRef, CommandRef: s.CommandRef,
-		TargetDigest: b.Target, GovernancePolicyDigest: bundle,
+		EndpointRef: s.EndpointRef, GovernancePolicyRef: s.GovernancePolicyRef, CommandRef: s.CommandRef,
 	}
-	return out
+}
+
+// complete adds what routing to one tool has for itself.
+func complete(to *pb.Routing, name string, class registry.Class, b *knownBinding, bundle string) {
+	to.ToolName, to.DeclaredClass, to.SchemaHash, to.DescriptorId = name, classes[class], b.schema, b.descriptor
+	to.DescriptorVersion, to.TargetDigest, to.GovernancePolicyDigest = b.version, b.target, bundle
 }
 
 func facetOut(f *db.Facet) *pb.ToolFacet {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"countersign/proto/countersign/registry/v1/registryv1connect"
 	"countersign/registry"
 )
 
@@ -71,6 +72,9 @@ func (h *Handler) enter(a *answer, r *http.Request, c *call) *registry.Error {
 	}
 	if err := limitBody(r, c, h.opts.MaxBody); err != nil {
 		return err
+	}
+	if r.URL.Path == registryv1connect.McpRegistryServiceWatchResolutionsProcedure {
+		unhurried(a)
 	}
 	h.closed.ServeHTTP(a, r.WithContext(withPrincipal(r.Context(), p)))
 	return nil

@@ -88,6 +88,7 @@ var about = map[string]func(ref, toolID string) proto.Message{
 	},
 	doResolve: func(_, toolID string) proto.Message { return &pb.ResolveToolRequest{ToolId: toolID} },
 	doBatch:   func(_, toolID string) proto.Message { return &pb.BatchResolveToolsRequest{ToolIds: []string{toolID}} },
+	doExplain: func(_, toolID string) proto.Message { return &pb.ExplainToolRequest{ToolId: toolID} },
 	doOffer:   func(string, string) proto.Message { return &pb.ListCapabilitiesRequest{} },
 	doMint: func(ref, _ string) proto.Message {
 		return &pb.MintDecisionTokenRequest{ServerId: ref, Decision: pb.TokenDecision_TOKEN_DECISION_REJECT, Digest: "d"}

@@ -53,6 +53,48 @@ func (h *Handler) intercept(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
+// interceptor stands around the RPCs of both kinds.
+type interceptor struct{ h *Handler }
+
+// WrapUnary implements connect.Interceptor.
+func (i interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc { return i.h.intercept(next) }
+
+// WrapStreamingClient implements connect.Interceptor; there is no client here.
+func (i interceptor) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
+// WrapStreamingHandler implements connect.Interceptor. The request is read
+// behind it, where it is validated.
+func (i interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return func(ctx context.Context, conn connect.StreamingHandlerConn) (err error) {
+		c := callOf(ctx)
+		if c.answered {
+			return connect.NewError(connect.CodeInternal, nil)
+		}
+		c.reached, c.method = true, conn.Spec().Procedure
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			}
+			if err != nil {
+				e := presentable(ctx, err, c.id)
+				c.err = e
+				c.log(ctx, i.h.log, e, err)
+				err = connectError(e)
+			}
+		}()
+		p, err := principalOf(ctx)
+		if err != nil {
+			return err
+		}
+		if err := permit(p, c.method); err != nil {
+			return err
+		}
+		return next(ctx, conn)
+	}
+}
+
 // failed logs an error, audits it if it refuses a change, and makes it fit to
 // leave.
 func (h *Handler) failed(ctx context.Context, c *call, req connect.AnyRequest, cause error) error {

@@ -74,7 +74,7 @@ func isResolve(path string) bool {
 		path == "/factory/resolve", path == "/factory/capabilities":
 		return true
 	}
-	return strings.HasPrefix(path, "/factory/tools/") && strings.HasSuffix(path, "/resolve")
+	return strings.HasPrefix(path, "/factory/tools/") && (strings.HasSuffix(path, "/resolve") || strings.HasSuffix(path, "/explain"))
 }
 
 // whose says whose bucket it is. Subjects are a tenant's own.

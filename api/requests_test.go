@@ -60,6 +60,7 @@ const (
 	doUnassign = registryv1connect.ToolCatalogServiceDeleteToolAssignmentProcedure
 	doAssigned = registryv1connect.ToolCatalogServiceListToolAssignmentsProcedure
 	doResolve  = registryv1connect.McpRegistryServiceResolveToolProcedure
+	doExplain  = registryv1connect.McpRegistryServiceExplainToolProcedure
 	doBatch    = registryv1connect.McpRegistryServiceBatchResolveToolsProcedure
 	doOffer    = registryv1connect.McpRegistryServiceListCapabilitiesProcedure
 	doMint     = registryv1connect.ApprovalServiceMintDecisionTokenProcedure

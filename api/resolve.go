@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"countersign/db"
 	"countersign/policy"
 	pb "countersign/proto/countersign/registry/v1"
@@ -44,17 +46,47 @@ type named interface {
 	GetWorkspace() string
 }
 
+// askedConsistently is what requests say of how current answers must be.
+type askedConsistently interface {
+	GetConsistency() pb.Consistency
+	GetMaxAge() *durationpb.Duration
+}
+
+func callerOf(by named) db.Caller {
+	return db.Caller{Agent: by.GetAgent(), Workspace: by.GetWorkspace()}
+}
+
+// callerNamed refuses a caller who cannot be one.
+func callerNamed(by named) error {
+	if by.GetAgent() == "" && by.GetWorkspace() != "" {
+		return registry.Errorf(registry.ReasonInvalidArgument, "the request names a workspace and no agent").
+			WithField("agent", "is required with a workspace")
+	}
+	return nil
+}
+
 // resolve answers in the order of the ids, and says whether all may be called.
-func (r resolver) resolve(ctx context.Context, ids []string, by named) ([]*pb.ResolveToolResponse, bool, error) {
+func (r resolver) resolve(ctx context.Context, ids []string, by interface {
+	named
+	askedConsistently
+}) ([]*pb.ResolveToolResponse, bool, error) {
 	d, err := r.desk(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	if by.GetAgent() == "" && by.GetWorkspace() != "" {
-		return nil, false, registry.Errorf(registry.ReasonInvalidArgument, "the request names a workspace and no agent").
-			WithField("agent", "is required with a workspace")
+	if err := callerNamed(by); err != nil {
+		return nil, false, err
 	}
-	found, err := d.store.ResolveFor(ctx, ids, db.Caller{Agent: by.GetAgent(), Workspace: by.GetWorkspace()})
+	maxAge, fromMemory := bounded(by)
+	switch {
+	case fromMemory:
+		known, err := r.remembered(ctx, d, ids, by, maxAge)
+		return known.each, known.callable, err
+	case by.GetMaxAge() != nil:
+		return nil, false, registry.Errorf(registry.ReasonInvalidArgument, "the request says how old an answer from memory may be, and wants none").
+			WithField("max_age", "is for bounded consistency")
+	}
+	found, err := d.store.ResolveFor(ctx, ids, callerOf(by))
 	if err != nil {
 		return nil, false, err
 	}
@@ -65,7 +97,7 @@ func (r resolver) resolve(ctx context.Context, ids []string, by named) ([]*pb.Re
 		denial := &registry.Denial{Reason: registry.ReasonToolNotFound}
 		bundle := ""
 		if v != nil {
-			p, err := r.policyOf(ctx, d, v)
+			p, err := r.policyBy(ctx, d, v.Server.GovernancePolicyRef, v.PolicyDigest)
 			if err != nil {
 				return nil, false, err
 			}
@@ -80,17 +112,18 @@ func (r resolver) resolve(ctx context.Context, ids []string, by named) ([]*pb.Re
 	return out, callable, nil
 }
 
-// policyOf gives the policy that governs a tool's server: nil, which denies every
+// policyBy gives the policy of a reference, with the digest of the published
+// bundle that it names, which governs a tool's server: nil, which denies every
 // call, when there is none or it cannot be used. The error says that nobody
 // knows.
-func (r resolver) policyOf(ctx context.Context, d desk, v *db.ToolView) (*policy.Policy, error) {
-	if v.PolicyDigest == "" {
-		return policy.Builtin(v.Server.GovernancePolicyRef), nil
+func (r resolver) policyBy(ctx context.Context, d desk, ref, digest string) (*policy.Policy, error) {
+	if digest == "" {
+		return policy.Builtin(ref), nil
 	}
-	p, err := r.policies.Get(v.PolicyDigest, func() ([]byte, error) { return d.store.PolicyDocument(ctx, v.PolicyDigest) })
+	p, err := r.policies.Get(digest, func() ([]byte, error) { return d.store.PolicyDocument(ctx, digest) })
 	if reason := registry.ReasonOf(err); reason == registry.ReasonPolicyError || reason == registry.ReasonPolicyNotFound {
-		r.log.LogAttrs(ctx, slog.LevelError, "a policy cannot be used, so it denies", slog.String("tenant", v.Server.TenantID),
-			slog.String("policy", v.Server.GovernancePolicyRef), slog.Any("error", err))
+		r.log.LogAttrs(ctx, slog.LevelError, "a policy cannot be used, so it denies", slog.String("tenant", d.principal.Tenant),
+			slog.String("policy", ref), slog.Any("error", err))
 		return nil, nil
 	}
 	return p, err

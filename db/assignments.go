@@ -55,7 +55,7 @@ func (s *Store) Assign(ctx context.Context, a registry.Assignment, op registry.O
 			return nil, nil, err
 		}
 		entry, event := assignmentChanged(&a, "assigned "+a.ToolID, registry.EventToolAssigned)
-		return entry, event, nil
+		return entry, event, t.recordAssignment(ctx, a, true)
 	})
 	if err != nil {
 		return AssignmentView{}, err
@@ -103,7 +103,7 @@ func (s *Store) Unassign(ctx context.Context, assignmentID string, op registry.O
 			return nil, nil, errors.Join(err, assignmentNotFound())
 		}
 		entry, event := assignmentChanged(&a, "took away "+a.ToolID, registry.EventToolUnassigned)
-		return entry, event, nil
+		return entry, event, t.recordAssignment(ctx, a, false)
 	})
 	return a, err
 }

@@ -92,6 +92,7 @@ type ToolView struct {
 	ProviderEnabled bool
 	Model           *registry.CapabilityModel // of its server
 	Denial          *registry.Denial          // nil: callable now, as far as the policy's rules for calls let it
+	Assigned        bool                      // the agent that was asked for has it; false when none was
 	PolicyDigest    string                    // of the published bundle of its server; empty: a built-in one, or none
 	Now             time.Time                 // as of when; by the database's clock
 	LastProbe       *registry.Probe           // of its server

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/uptrace/bun"
 
 	"countersign/registry"
@@ -50,6 +51,9 @@ type DB struct {
 	capabilities atomic.Pointer[registry.CapabilityTable]
 	quotas       atomic.Pointer[registry.Quotas]
 	measures     measures
+
+	listening *pgx.ConnConfig // on Postgres: for hints of changes
+	committed bell            // on SQLite: rings when something was
 
 	preparing sync.Mutex
 	resolving *sql.Stmt // on SQLite, once it was asked for

@@ -30,6 +30,10 @@ type engine struct {
 	clock string
 	// horizon holds for rows that no running transaction can still come before.
 	horizon string
+	// changesFrom gives the horizon of what is committed, and the time.
+	changesFrom string
+	// changed holds for audit rows that are not below a horizon.
+	changed string
 	// settled holds for audit rows that no running transaction can still come
 	// before. Numbers that this database has not given yet are those of one that
 	// was restored from; its transactions have all ended.
@@ -66,8 +70,10 @@ var postgres = engine{
 	snapshotsStay: "SELECT pg_advisory_xact_lock_shared(hashtextextended('snapshots/' || ?, 0))",
 	pruning:       "SELECT pg_advisory_xact_lock(hashtextextended('snapshots/' || ?, 0))",
 
-	clock:   "SELECT clock_timestamp()",
-	horizon: "tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
+	clock:       "SELECT clock_timestamp()",
+	horizon:     "tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
+	changesFrom: "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS horizon, clock_timestamp() AS now",
+	changed:     "a.tx >= ?",
 	settled: `(a.tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
 OR a.tx >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint)`,
 	sealing:   "SELECT pg_try_advisory_xact_lock(hashtextextended('audit/' || ?, 0))",
@@ -84,11 +90,14 @@ WHERE t.tenant_id = ?0 AND t.server_id = q.server_id AND t.external_key = q.exte
 }
 
 var sqlite = engine{
-	name:     "sqlite",
-	horizon:  "TRUE",
-	settled:  "TRUE",
-	label:    "(SELECT j.value FROM json_each(s.labels) AS j WHERE j.key = ?)",
-	contains: "instr(lower(?), lower(?)) > 0",
+	name:    "sqlite",
+	horizon: "TRUE",
+	settled: "TRUE",
+
+	changesFrom: "SELECT COALESCE(max(id), 0) AS horizon FROM audit",
+	changed:     "a.id > ?",
+	label:       "(SELECT j.value FROM json_each(s.labels) AS j WHERE j.key = ?)",
+	contains:    "instr(lower(?), lower(?)) > 0",
 	searched: `(SELECT q.* FROM tool_search AS q WHERE q.id IN (SELECT rowid FROM tool_words WHERE tool_words MATCH ?1) AND +q.tenant_id = ?0) AS q
 CROSS JOIN tools AS t ON t.tenant_id = ?0 AND t.server_id = q.server_id AND t.external_key = q.external_key`,
 	search:   ftsQuery,

@@ -97,6 +97,10 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 			"ResolveFor": of(func(st *db.Store, _, _, tool, _, _ string) (any, error) {
 				return st.ResolveFor(ctx, []string{tool}, db.Caller{Agent: "agent"})
 			}),
+			"Explain": of(func(st *db.Store, _, _, tool, _, _ string) (any, error) {
+				v, err := st.Explain(ctx, tool, db.Caller{}, time.Time{})
+				return v, err
+			}),
 			"ToolRefs": of(func(st *db.Store, _, _, tool, _, _ string) (any, error) {
 				v, more, err := st.ToolRefs(ctx, db.ToolQuery{IDs: []string{tool}}, 10)
 				return []any{v, more}, err

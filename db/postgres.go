@@ -49,6 +49,7 @@ func openPostgres(o Options) (*DB, error) {
 		*login.user = config.User
 		*login.opened = d.open(config, login.connections, pgx.QueryExecModeSimpleProtocol)
 		if login.opened == &d.writer {
+			d.listening = config.Copy()
 			maps.Copy(config.RuntimeParams, byKey)
 			d.prepared = d.open(config, login.connections, pgx.QueryExecModeCacheStatement)
 		}

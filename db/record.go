@@ -152,6 +152,9 @@ func (t *tx) taken(ctx context.Context, r *registry.Record) (func(string) bool, 
 // save writes what the change marked.
 func (t *tx) save(ctx context.Context, row *serverRow, r *registry.Record, c registry.Changes, op registry.Operation) error {
 	before, wasAt := row.Version, [2]string{row.SnapshotDigest, row.TargetDigest}
+	if err := t.recordFacts(ctx, &row.Server, r, c); err != nil {
+		return err
+	}
 	row.Server = r.Server
 	if row.SnapshotDigest != "" && wasAt != [2]string{row.SnapshotDigest, row.TargetDigest} {
 		if err := t.saveVersion(ctx, &row.Server); err != nil {

@@ -111,6 +111,9 @@ func (t *tx) register(ctx context.Context, g registry.Registration, op registry.
 	if err := t.saveTarget(ctx, &row); err != nil {
 		return Applied{}, err
 	}
+	if err := t.recordFacts(ctx, nil, record, changes); err != nil {
+		return Applied{}, err
+	}
 	e := entry(op, &row.Server)
 	e.VersionAfter, e.Note = row.Version, changes.Note
 	if err := t.audit(ctx, e); err != nil {

@@ -40,7 +40,7 @@ var systemMay = map[string]string{
 var systemSees = map[string]string{"applied_operations": "at", "idempotency_keys": "created_at"}
 
 // addedTo are the tables to which tenants only ever add rows.
-var addedTo = []string{"audit", "connections", "decisions", "outbox", "policies", "server_targets", "server_versions"}
+var addedTo = []string{"audit", "connections", "decisions", "fact_records", "outbox", "policies", "server_targets", "server_versions"}
 
 // readOnly are the tables that are the system's, and tenants read.
 var readOnly = []string{"audit_checkpoints", "audit_heads"}

@@ -95,16 +95,34 @@ func toolColumns(db *bun.DB) string {
 func (f *toolFacts) view(now time.Time, table *registry.CapabilityTable, agent string) ToolView {
 	v := ToolView{
 		Tool: f.Tool, Binding: f.Binding, Server: f.Server, ProviderEnabled: f.ProviderEnabled, LastProbe: f.Probe,
-		Command: f.Command, Model: f.model(table), PolicyDigest: f.Policy, Now: now,
+		Command: f.Command, Model: f.model(table), PolicyDigest: f.Policy, Assigned: f.Assigned, Now: now,
 	}
 	if f.Connection != nil {
 		v.Connection = *f.Connection
 	}
-	v.Denial = registry.Resolve(registry.ResolveFacts{
-		Tool: &v.Tool, Server: &v.Server, ProviderEnabled: v.ProviderEnabled, Binding: v.Binding, Capabilities: v.Model,
-		Now: now, Agent: agent, Assigned: f.Assigned,
-	})
+	v.Denial = registry.Resolve(v.facts(Caller{Agent: agent}))
 	return v
+}
+
+// Later says from when on, as far as is known, another denial holds, and which:
+// what ends does so by the clock alone. The zero time is never.
+func (v *ToolView) Later() (time.Time, *registry.Denial) {
+	f := v.facts(Caller{})
+	var until time.Time
+	soonest := func(end time.Time) {
+		if end.After(v.Now) && (until.IsZero() || end.Before(until)) {
+			until = end
+		}
+	}
+	soonest(v.Server.Exception.ExpiresAt)
+	if v.Binding != nil {
+		soonest(v.Binding.EndsAt)
+	}
+	if until.IsZero() {
+		return until, nil
+	}
+	f.Now = until
+	return until, registry.Resolve(f)
 }
 
 // Tools lists tools, with the key of the next page, empty at the end, and the

@@ -50,6 +50,7 @@ func (d *DB) attempt(ctx context.Context, who scope, name string, fn func(ctx co
 	if err := tx.Commit(); err != nil {
 		return err
 	}
+	d.committed.ring()
 	hit(name + ".after_commit")
 	return nil
 }

@@ -92,6 +92,8 @@ const (
 	ReasonTooManyRequests         Reason = "too_many_requests"
 	ReasonQuotaExceeded           Reason = "quota_exceeded"
 	ReasonWorkflowKeyUnknown      Reason = "workflow_key_unknown"
+	ReasonNotRecorded             Reason = "not_recorded"
+	ReasonStaleSnapshot           Reason = "snapshot_too_old"
 )
 
 // Denials, in the order in which resolve reports them (requirements.md,
@@ -274,6 +276,8 @@ var reasons = map[Reason]struct {
 	ReasonServerClosing:           {CodeUnavailable, "the retired server's workflow is ending; at once again"},
 	ReasonTooManyRequests:         {CodeExhausted, "the principal or its tenant calls more often than the installation allows; the answer says when to come back"},
 	ReasonQuotaExceeded:           {CodePrecondition, "the tenant has as much as the installation lets it have"},
+	ReasonNotRecorded:             {CodePrecondition, "the records of what could be called do not reach back to that time"},
+	ReasonStaleSnapshot:           {CodeUnavailable, "what this process knows is older than the caller allows, and the database cannot be followed"},
 	ReasonWorkflowKeyUnknown:      {CodeUnavailable, "workflow data is encrypted with a key that this process does not have"},
 
 	ReasonToolNotFound:         {CodeNotFound, "the tenant has no tool of this id"},

@@ -35,23 +35,24 @@ var conditions = []struct {
 	reason Reason
 	denies func(f *ResolveFacts) bool
 	detail func(f *ResolveFacts) string
+	value  func(f *ResolveFacts) string // what there is, whether it holds or not
 }{
-	{ReasonToolNotFound, func(f *ResolveFacts) bool { return f.Tool == nil || f.Server == nil }, nil},
-	{ReasonProviderDisabled, func(f *ResolveFacts) bool { return !f.ProviderEnabled }, nil},
-	{ReasonServerRetired, func(f *ResolveFacts) bool { return f.Server.State == StateRetired }, nil},
+	{ReasonToolNotFound, func(f *ResolveFacts) bool { return f.Tool == nil || f.Server == nil }, nil, toolValue},
+	{ReasonProviderDisabled, func(f *ResolveFacts) bool { return !f.ProviderEnabled }, nil, providerValue},
+	{ReasonServerRetired, func(f *ResolveFacts) bool { return f.Server.State == StateRetired }, nil, stateValue},
 	{ReasonAuthExceptionExpired, func(f *ResolveFacts) bool {
 		return f.Server.Causes.Has(CauseAuthExceptionExpired) || f.Server.Exception.Expired(f.Now)
-	}, nil},
-	{ReasonServerQuarantined, func(f *ResolveFacts) bool { return f.Server.Causes.Has(CauseQuarantined) }, nil},
+	}, nil, exceptionValue},
+	{ReasonServerQuarantined, func(f *ResolveFacts) bool { return f.Server.Causes.Has(CauseQuarantined) }, nil, quarantineValue},
 	{
 		ReasonServerDegraded, func(f *ResolveFacts) bool { return f.Server.State == StateDegraded },
-		func(f *ResolveFacts) string { return string(f.Server.Causes.Worst()) },
+		func(f *ResolveFacts) string { return string(f.Server.Causes.Worst()) }, causesValue,
 	},
 	{
 		ReasonServerNotActive, func(f *ResolveFacts) bool { return f.Server.State != StateActive },
-		func(f *ResolveFacts) string { return string(f.Server.State) },
+		func(f *ResolveFacts) string { return string(f.Server.State) }, stateValue,
 	},
-	{ReasonToolDisabled, func(f *ResolveFacts) bool { return !f.Tool.Enabled }, nil},
+	{ReasonToolDisabled, func(f *ResolveFacts) bool { return !f.Tool.Enabled }, nil, enabledValue},
 	{
 		ReasonToolUnavailable, func(f *ResolveFacts) bool { return !f.Tool.Available || f.off() != "" },
 		func(f *ResolveFacts) string {
@@ -63,15 +64,16 @@ var conditions = []struct {
 			}
 			return "not offered since " + f.Tool.LastSeenAt.UTC().Format(time.RFC3339)
 		},
+		availableValue,
 	},
 	{ReasonApprovalExpired, func(f *ResolveFacts) bool {
 		return f.Binding != nil && (f.Binding.Bound && f.Binding.Ended(f.Now) || !f.Binding.Bound && f.Binding.UnboundBy == ReasonApprovalExpired)
-	}, nil},
+	}, nil, lastingValue},
 	{ReasonSchemaChanged, func(f *ResolveFacts) bool {
 		return f.Binding != nil && (!f.Binding.Bound || !f.Binding.Holds(f.Tool.Digests, f.Server.TargetDigest))
-	}, func(f *ResolveFacts) string { return string(f.Binding.UnboundBy) }},
-	{ReasonToolUnbound, func(f *ResolveFacts) bool { return f.Binding == nil || !f.Binding.DeclaredClass.Valid() }, nil},
-	{ReasonNotAssigned, func(f *ResolveFacts) bool { return f.Agent != "" && !f.Assigned }, nil},
+	}, func(f *ResolveFacts) string { return string(f.Binding.UnboundBy) }, unchangedValue},
+	{ReasonToolUnbound, func(f *ResolveFacts) bool { return f.Binding == nil || !f.Binding.DeclaredClass.Valid() }, nil, boundValue},
+	{ReasonNotAssigned, func(f *ResolveFacts) bool { return f.Agent != "" && !f.Assigned }, nil, assignedValue},
 }
 
 // Resolve says whether the tool may be called: nil, or the one reason why not.

@@ -537,6 +537,21 @@ func (f *fakeAPI) ResolveTool(_ context.Context, r *registryv1.ResolveToolReques
 	return f.resolve(r.GetToolId()), nil
 }
 
+func (f *fakeAPI) ExplainTool(_ context.Context, r *registryv1.ExplainToolRequest) (*registryv1.ExplainToolResponse, error) {
+	said := f.resolve(r.GetToolId())
+	out := &registryv1.ExplainToolResponse{
+		ToolId: r.GetToolId(), Callable: said.GetCallable(), Reason: said.GetReason(), Message: said.GetMessage(), At: day(3),
+		Conditions: []*registryv1.ResolveCondition{
+			{Reason: "server_not_active", Holds: true, Value: "the server is active", Roles: []string{"AssetMaintainer"}},
+			{Reason: "tool_disabled", Holds: said.GetCallable(), Value: "the tool is disabled", SinceTime: day(2), Roles: []string{"AssetMaintainer", "PlatformAdmin"}, NextStep: "switch the tool on"},
+		},
+	}
+	if r.GetAt() != nil {
+		out.At = r.GetAt()
+	}
+	return out, nil
+}
+
 func (f *fakeAPI) BatchResolveTools(_ context.Context, r *registryv1.BatchResolveToolsRequest) (*registryv1.BatchResolveToolsResponse, error) {
 	out := &registryv1.BatchResolveToolsResponse{Callable: true}
 	for _, id := range r.GetToolIds() {

@@ -22,12 +22,17 @@ var resolutions = []column[resolution]{
 func resolveCommand(c *cli) *cobra.Command {
 	var exitCode bool
 	var by caller
+	var why explaining
 	command := &cobra.Command{
 		Use: "resolve ID...", Short: "Ask whether tools may be called now, and where and how",
 		Long: `Asks what an executor asks before each call. Several tools are resolved together:
 one that may not be called withholds the routing of all. A no is an answer, so
-the exit code is 0; with --exit-code it is 7.`,
-		Args: cobra.RangeArgs(1, 200), ValidArgsFunction: c.completeTools,
+the exit code is 0; with --exit-code it is 7.
+
+With --explain each condition of one tool is shown: whether it holds, since when,
+who can change it and how. With --at that is told of a time in the past.`,
+		Example: "  countersign tools resolve demo.hash_compute\n  countersign tools resolve demo.hash_compute --explain --agent bot\n  countersign tools resolve demo.hash_compute --at 2h",
+		Args:    cobra.RangeArgs(1, 200), ValidArgsFunction: c.completeTools,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := c.within(cmd.Context(), callTimeout)
 			defer cancel()
@@ -35,20 +40,20 @@ the exit code is 0; with --exit-code it is 7.`,
 			if err != nil {
 				return err
 			}
+			if why.asked || why.at != "" {
+				callable, err := c.explainTool(ctx, api, args, by, why.at)
+				return notCallable(err, exitCode && !callable)
+			}
 			resolve := c.resolveAll
 			if len(args) == 1 {
 				resolve = c.resolveOne
 			}
 			callable, err := resolve(ctx, api, args, by)
-			if err != nil {
-				return err
-			}
-			if exitCode && !callable {
-				return &failure{Exit: exitFindings, Message: "not callable", silent: true}
-			}
-			return nil
+			return notCallable(err, exitCode && !callable)
 		},
 	}
+	command.Flags().BoolVar(&why.asked, "explain", false, "show every condition: whether it holds, since when, and who can change it")
+	command.Flags().StringVar(&why.at, "at", "", "explain what was at `TIME` in the past, such as 2026-05-01T12:00:00Z or 2h (ago), from the records")
 	command.Flags().StringVar(&by.agent, "agent", "", "`AGENT` that is to call them, and must have them")
 	command.Flags().StringVar(&by.workspace, "workspace", "", "`LABEL` of the workspace that the agent works in")
 	command.Flags().BoolVar(&exitCode, "exit-code", false, "end with exit code 7 when a tool may not be called")

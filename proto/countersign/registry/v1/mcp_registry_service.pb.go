@@ -11,6 +11,8 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -23,6 +25,60 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// How current an answer must be.
+type Consistency int32
+
+const (
+	// As fully consistent.
+	Consistency_CONSISTENCY_UNSPECIFIED Consistency = 0
+	// What is committed now: the database is asked.
+	Consistency_CONSISTENCY_FULLY_CONSISTENT Consistency = 1
+	// What this process knows, which follows the database; refused with
+	// snapshot_too_old when that is older than max_age.
+	Consistency_CONSISTENCY_BOUNDED Consistency = 2
+)
+
+// Enum value maps for Consistency.
+var (
+	Consistency_name = map[int32]string{
+		0: "CONSISTENCY_UNSPECIFIED",
+		1: "CONSISTENCY_FULLY_CONSISTENT",
+		2: "CONSISTENCY_BOUNDED",
+	}
+	Consistency_value = map[string]int32{
+		"CONSISTENCY_UNSPECIFIED":      0,
+		"CONSISTENCY_FULLY_CONSISTENT": 1,
+		"CONSISTENCY_BOUNDED":          2,
+	}
+)
+
+func (x Consistency) Enum() *Consistency {
+	p := new(Consistency)
+	*p = x
+	return p
+}
+
+func (x Consistency) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Consistency) Descriptor() protoreflect.EnumDescriptor {
+	return file_countersign_registry_v1_mcp_registry_service_proto_enumTypes[0].Descriptor()
+}
+
+func (Consistency) Type() protoreflect.EnumType {
+	return &file_countersign_registry_v1_mcp_registry_service_proto_enumTypes[0]
+}
+
+func (x Consistency) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Consistency.Descriptor instead.
+func (Consistency) EnumDescriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_mcp_registry_service_proto_rawDescGZIP(), []int{0}
+}
+
 // Request of ResolveTool.
 type ResolveToolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -32,7 +88,11 @@ type ResolveToolRequest struct {
 	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
 	// The workspace that the agent works in: assignments for that one and for
 	// everywhere count.
-	Workspace     string `protobuf:"bytes,3,opt,name=workspace,proto3" json:"workspace,omitempty"`
+	Workspace string `protobuf:"bytes,3,opt,name=workspace,proto3" json:"workspace,omitempty"`
+	// How current the answer must be.
+	Consistency Consistency `protobuf:"varint,4,opt,name=consistency,proto3,enum=countersign.registry.v1.Consistency" json:"consistency,omitempty"`
+	// Of bounded: how old what is known may be, from 0.1 s to 1 h; 5 s when absent.
+	MaxAge        *durationpb.Duration `protobuf:"bytes,5,opt,name=max_age,json=maxAge,proto3" json:"max_age,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -88,6 +148,20 @@ func (x *ResolveToolRequest) GetWorkspace() string {
 	return ""
 }
 
+func (x *ResolveToolRequest) GetConsistency() Consistency {
+	if x != nil {
+		return x.Consistency
+	}
+	return Consistency_CONSISTENCY_UNSPECIFIED
+}
+
+func (x *ResolveToolRequest) GetMaxAge() *durationpb.Duration {
+	if x != nil {
+		return x.MaxAge
+	}
+	return nil
+}
+
 // Response of ResolveTool.
 type ResolveToolResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -110,8 +184,10 @@ type ResolveToolResponse struct {
 	// Digest of the governance policy bundle that was asked, or would be. Absent
 	// when there is none: then every call is denied.
 	GovernancePolicyDigest string `protobuf:"bytes,9,opt,name=governance_policy_digest,json=governancePolicyDigest,proto3" json:"governance_policy_digest,omitempty"`
-	unknownFields          protoimpl.UnknownFields
-	sizeCache              protoimpl.SizeCache
+	// What to do about a no, for people.
+	NextStep      string `protobuf:"bytes,10,opt,name=next_step,json=nextStep,proto3" json:"next_step,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ResolveToolResponse) Reset() {
@@ -203,6 +279,13 @@ func (x *ResolveToolResponse) GetRequiresApproval() bool {
 func (x *ResolveToolResponse) GetGovernancePolicyDigest() string {
 	if x != nil {
 		return x.GovernancePolicyDigest
+	}
+	return ""
+}
+
+func (x *ResolveToolResponse) GetNextStep() string {
+	if x != nil {
+		return x.NextStep
 	}
 	return ""
 }
@@ -405,7 +488,11 @@ type BatchResolveToolsRequest struct {
 	// As in ResolveTool.
 	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
 	// As in ResolveTool.
-	Workspace     string `protobuf:"bytes,3,opt,name=workspace,proto3" json:"workspace,omitempty"`
+	Workspace string `protobuf:"bytes,3,opt,name=workspace,proto3" json:"workspace,omitempty"`
+	// As in ResolveTool.
+	Consistency Consistency `protobuf:"varint,4,opt,name=consistency,proto3,enum=countersign.registry.v1.Consistency" json:"consistency,omitempty"`
+	// As in ResolveTool.
+	MaxAge        *durationpb.Duration `protobuf:"bytes,5,opt,name=max_age,json=maxAge,proto3" json:"max_age,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -459,6 +546,20 @@ func (x *BatchResolveToolsRequest) GetWorkspace() string {
 		return x.Workspace
 	}
 	return ""
+}
+
+func (x *BatchResolveToolsRequest) GetConsistency() Consistency {
+	if x != nil {
+		return x.Consistency
+	}
+	return Consistency_CONSISTENCY_UNSPECIFIED
+}
+
+func (x *BatchResolveToolsRequest) GetMaxAge() *durationpb.Duration {
+	if x != nil {
+		return x.MaxAge
+	}
+	return nil
 }
 
 // Response of BatchResolveTools.
@@ -516,6 +617,410 @@ func (x *BatchResolveToolsResponse) GetResolutions() []*ResolveToolResponse {
 	return nil
 }
 
+// Request of ExplainTool.
+type ExplainToolRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The canonical tool id.
+	ToolId string `protobuf:"bytes,1,opt,name=tool_id,json=toolId,proto3" json:"tool_id,omitempty"`
+	// As in ResolveTool.
+	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	// As in ResolveTool.
+	Workspace string `protobuf:"bytes,3,opt,name=workspace,proto3" json:"workspace,omitempty"`
+	// As of when; absent: now.
+	At            *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainToolRequest) Reset() {
+	*x = ExplainToolRequest{}
+	mi := &file_countersign_registry_v1_mcp_registry_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainToolRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainToolRequest) ProtoMessage() {}
+
+func (x *ExplainToolRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_mcp_registry_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainToolRequest.ProtoReflect.Descriptor instead.
+func (*ExplainToolRequest) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_mcp_registry_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ExplainToolRequest) GetToolId() string {
+	if x != nil {
+		return x.ToolId
+	}
+	return ""
+}
+
+func (x *ExplainToolRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *ExplainToolRequest) GetWorkspace() string {
+	if x != nil {
+		return x.Workspace
+	}
+	return ""
+}
+
+func (x *ExplainToolRequest) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+// Response of ExplainTool.
+type ExplainToolResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tool that was asked for.
+	ToolId string `protobuf:"bytes,1,opt,name=tool_id,json=toolId,proto3" json:"tool_id,omitempty"`
+	// Whether it may be called, or might have been.
+	Callable bool `protobuf:"varint,2,opt,name=callable,proto3" json:"callable,omitempty"`
+	// Why not, as a stable code.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Why not, for people.
+	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	// What to do about it, for people.
+	NextStep string `protobuf:"bytes,5,opt,name=next_step,json=nextStep,proto3" json:"next_step,omitempty"`
+	// As of when; by the database's clock.
+	At *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=at,proto3" json:"at,omitempty"`
+	// Every condition, in the order in which denials are reported: the first that
+	// does not hold is the reason.
+	Conditions    []*ResolveCondition `protobuf:"bytes,7,rep,name=conditions,proto3" json:"conditions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainToolResponse) Reset() {
+	*x = ExplainToolResponse{}
+	mi := &file_countersign_registry_v1_mcp_registry_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainToolResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainToolResponse) ProtoMessage() {}
+
+func (x *ExplainToolResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_mcp_registry_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainToolResponse.ProtoReflect.Descriptor instead.
+func (*ExplainToolResponse) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_mcp_registry_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ExplainToolResponse) GetToolId() string {
+	if x != nil {
+		return x.ToolId
+	}
+	return ""
+}
+
+func (x *ExplainToolResponse) GetCallable() bool {
+	if x != nil {
+		return x.Callable
+	}
+	return false
+}
+
+func (x *ExplainToolResponse) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ExplainToolResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *ExplainToolResponse) GetNextStep() string {
+	if x != nil {
+		return x.NextStep
+	}
+	return ""
+}
+
+func (x *ExplainToolResponse) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *ExplainToolResponse) GetConditions() []*ResolveCondition {
+	if x != nil {
+		return x.Conditions
+	}
+	return nil
+}
+
+// One of the conditions that must all hold.
+type ResolveCondition struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The reason of the denial when it does not hold.
+	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Whether it holds.
+	Holds bool `protobuf:"varint,2,opt,name=holds,proto3" json:"holds,omitempty"`
+	// What there is, for people.
+	Value string `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
+	// Since when that is so; absent when that is not recorded.
+	SinceTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since_time,json=sinceTime,proto3" json:"since_time,omitempty"`
+	// The roles that may change it. Empty: nobody here.
+	Roles []string `protobuf:"bytes,5,rep,name=roles,proto3" json:"roles,omitempty"`
+	// What to do when it does not hold.
+	NextStep      string `protobuf:"bytes,6,opt,name=next_step,json=nextStep,proto3" json:"next_step,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveCondition) Reset() {
+	*x = ResolveCondition{}
+	mi := &file_countersign_registry_v1_mcp_registry_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveCondition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveCondition) ProtoMessage() {}
+
+func (x *ResolveCondition) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_mcp_registry_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveCondition.ProtoReflect.Descriptor instead.
+func (*ResolveCondition) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_mcp_registry_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ResolveCondition) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ResolveCondition) GetHolds() bool {
+	if x != nil {
+		return x.Holds
+	}
+	return false
+}
+
+func (x *ResolveCondition) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *ResolveCondition) GetSinceTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SinceTime
+	}
+	return nil
+}
+
+func (x *ResolveCondition) GetRoles() []string {
+	if x != nil {
+		return x.Roles
+	}
+	return nil
+}
+
+func (x *ResolveCondition) GetNextStep() string {
+	if x != nil {
+		return x.NextStep
+	}
+	return ""
+}
+
+// Request of WatchResolutions.
+type WatchResolutionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The canonical tool ids, each once.
+	ToolIds []string `protobuf:"bytes,1,rep,name=tool_ids,json=toolIds,proto3" json:"tool_ids,omitempty"`
+	// As in ResolveTool.
+	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	// As in ResolveTool.
+	Workspace string `protobuf:"bytes,3,opt,name=workspace,proto3" json:"workspace,omitempty"`
+	// resume_token of the last message that was taken, from a call for the same
+	// tools in the same order: only what is otherwise since comes.
+	ResumeToken   string `protobuf:"bytes,4,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchResolutionsRequest) Reset() {
+	*x = WatchResolutionsRequest{}
+	mi := &file_countersign_registry_v1_mcp_registry_service_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchResolutionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchResolutionsRequest) ProtoMessage() {}
+
+func (x *WatchResolutionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_mcp_registry_service_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchResolutionsRequest.ProtoReflect.Descriptor instead.
+func (*WatchResolutionsRequest) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_mcp_registry_service_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *WatchResolutionsRequest) GetToolIds() []string {
+	if x != nil {
+		return x.ToolIds
+	}
+	return nil
+}
+
+func (x *WatchResolutionsRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *WatchResolutionsRequest) GetWorkspace() string {
+	if x != nil {
+		return x.Workspace
+	}
+	return ""
+}
+
+func (x *WatchResolutionsRequest) GetResumeToken() string {
+	if x != nil {
+		return x.ResumeToken
+	}
+	return ""
+}
+
+// Message of WatchResolutions.
+type WatchResolutionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The answers that are new: at first all, then those that changed.
+	Resolutions []*ResolveToolResponse `protobuf:"bytes,1,rep,name=resolutions,proto3" json:"resolutions,omitempty"`
+	// Where to go on after this message.
+	ResumeToken string `protobuf:"bytes,2,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
+	// How old what the answers say may be. Whoever keeps them must not use them
+	// when no message came for as long as they allow.
+	Age           *durationpb.Duration `protobuf:"bytes,3,opt,name=age,proto3" json:"age,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchResolutionsResponse) Reset() {
+	*x = WatchResolutionsResponse{}
+	mi := &file_countersign_registry_v1_mcp_registry_service_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchResolutionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchResolutionsResponse) ProtoMessage() {}
+
+func (x *WatchResolutionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_mcp_registry_service_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchResolutionsResponse.ProtoReflect.Descriptor instead.
+func (*WatchResolutionsResponse) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_mcp_registry_service_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *WatchResolutionsResponse) GetResolutions() []*ResolveToolResponse {
+	if x != nil {
+		return x.Resolutions
+	}
+	return nil
+}
+
+func (x *WatchResolutionsResponse) GetResumeToken() string {
+	if x != nil {
+		return x.ResumeToken
+	}
+	return ""
+}
+
+func (x *WatchResolutionsResponse) GetAge() *durationpb.Duration {
+	if x != nil {
+		return x.Age
+	}
+	return nil
+}
+
 // Request of ListCapabilities.
 type ListCapabilitiesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -531,7 +1036,7 @@ type ListCapabilitiesRequest struct {
 
 func (x *ListCapabilitiesRequest) Reset() {
 	*x = ListCapabilitiesRequest{}
-	mi := &file_countersign_registry_v1_mcp_registry_service_proto_msgTypes[5]
+	mi := &file_countersign_registry_v1_mcp_registry_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -543,7 +1048,7 @@ func (x *ListCapabilitiesRequest) String() string {
 func (*ListCapabilitiesRequest) ProtoMessage() {}
 
 func (x *ListCapabilitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_mcp_registry_service_proto_msgTypes[5]
+	mi := &file_countersign_registry_v1_mcp_registry_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -556,7 +1061,7 @@ func (x *ListCapabilitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCapabilitiesRequest.ProtoReflect.Descriptor instead.
 func (*ListCapabilitiesRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_mcp_registry_service_proto_rawDescGZIP(), []int{5}
+	return file_countersign_registry_v1_mcp_registry_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListCapabilitiesRequest) GetScope() string {
@@ -593,7 +1098,7 @@ type ListCapabilitiesResponse struct {
 
 func (x *ListCapabilitiesResponse) Reset() {
 	*x = ListCapabilitiesResponse{}
-	mi := &file_countersign_registry_v1_mcp_registry_service_proto_msgTypes[6]
+	mi := &file_countersign_registry_v1_mcp_registry_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -605,7 +1110,7 @@ func (x *ListCapabilitiesResponse) String() string {
 func (*ListCapabilitiesResponse) ProtoMessage() {}
 
 func (x *ListCapabilitiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_mcp_registry_service_proto_msgTypes[6]
+	mi := &file_countersign_registry_v1_mcp_registry_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -618,7 +1123,7 @@ func (x *ListCapabilitiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCapabilitiesResponse.ProtoReflect.Descriptor instead.
 func (*ListCapabilitiesResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_mcp_registry_service_proto_rawDescGZIP(), []int{6}
+	return file_countersign_registry_v1_mcp_registry_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListCapabilitiesResponse) GetCapabilities() []*Capability {
@@ -658,7 +1163,7 @@ type Capability struct {
 
 func (x *Capability) Reset() {
 	*x = Capability{}
-	mi := &file_countersign_registry_v1_mcp_registry_service_proto_msgTypes[7]
+	mi := &file_countersign_registry_v1_mcp_registry_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -670,7 +1175,7 @@ func (x *Capability) String() string {
 func (*Capability) ProtoMessage() {}
 
 func (x *Capability) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_mcp_registry_service_proto_msgTypes[7]
+	mi := &file_countersign_registry_v1_mcp_registry_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -683,7 +1188,7 @@ func (x *Capability) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capability.ProtoReflect.Descriptor instead.
 func (*Capability) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_mcp_registry_service_proto_rawDescGZIP(), []int{7}
+	return file_countersign_registry_v1_mcp_registry_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Capability) GetServerId() string {
@@ -739,12 +1244,14 @@ var File_countersign_registry_v1_mcp_registry_service_proto protoreflect.FileDes
 
 const file_countersign_registry_v1_mcp_registry_service_proto_rawDesc = "" +
 	"\n" +
-	"2countersign/registry/v1/mcp_registry_service.proto\x12\x17countersign.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a#countersign/registry/v1/types.proto\x1a\x1cgoogle/api/annotations.proto\"\x81\x01\n" +
+	"2countersign/registry/v1/mcp_registry_service.proto\x12\x17countersign.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a#countersign/registry/v1/types.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9b\x02\n" +
 	"\x12ResolveToolRequest\x12#\n" +
 	"\atool_id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80\x04R\x06toolId\x12\x1e\n" +
 	"\x05agent\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\x05agent\x12&\n" +
-	"\tworkspace\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\tworkspace\"\xf0\x02\n" +
+	"\tworkspace\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\tworkspace\x12P\n" +
+	"\vconsistency\x18\x04 \x01(\x0e2$.countersign.registry.v1.ConsistencyB\b\xbaH\x05\x82\x01\x02\x10\x01R\vconsistency\x12F\n" +
+	"\amax_age\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\x90\x1c2\x05\x10\x80\xc2\xd7/R\x06maxAge\"\x8d\x03\n" +
 	"\x13ResolveToolResponse\x12\x17\n" +
 	"\atool_id\x18\x01 \x01(\tR\x06toolId\x12\x1a\n" +
 	"\bcallable\x18\x02 \x01(\bR\bcallable\x12\x16\n" +
@@ -754,7 +1261,9 @@ const file_countersign_registry_v1_mcp_registry_service_proto_rawDesc = "" +
 	"\arouting\x18\x06 \x01(\v2 .countersign.registry.v1.RoutingR\arouting\x127\n" +
 	"\x06health\x18\a \x01(\v2\x1f.countersign.registry.v1.HealthR\x06health\x12+\n" +
 	"\x11requires_approval\x18\b \x01(\bR\x10requiresApproval\x128\n" +
-	"\x18governance_policy_digest\x18\t \x01(\tR\x16governancePolicyDigest\"\x8b\x06\n" +
+	"\x18governance_policy_digest\x18\t \x01(\tR\x16governancePolicyDigest\x12\x1b\n" +
+	"\tnext_step\x18\n" +
+	" \x01(\tR\bnextStep\"\x8b\x06\n" +
 	"\aRouting\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x1f\n" +
 	"\vserver_name\x18\x02 \x01(\tR\n" +
@@ -776,14 +1285,49 @@ const file_countersign_registry_v1_mcp_registry_service_proto_rawDesc = "" +
 	"\vcommand_ref\x18\x0f \x01(\tR\n" +
 	"commandRef\x12#\n" +
 	"\rtarget_digest\x18\x10 \x01(\tR\ftargetDigest\x128\n" +
-	"\x18governance_policy_digest\x18\x11 \x01(\tR\x16governancePolicyDigest\"\x95\x01\n" +
+	"\x18governance_policy_digest\x18\x11 \x01(\tR\x16governancePolicyDigest\"\xaf\x02\n" +
 	"\x18BatchResolveToolsRequest\x121\n" +
 	"\btool_ids\x18\x01 \x03(\tB\x16\xbaH\x13\x92\x01\x10\b\x01\x10\xc8\x01\x18\x01\"\ar\x05\x10\x01(\x80\x04R\atoolIds\x12\x1e\n" +
 	"\x05agent\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\x05agent\x12&\n" +
-	"\tworkspace\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\tworkspace\"\x87\x01\n" +
+	"\tworkspace\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\tworkspace\x12P\n" +
+	"\vconsistency\x18\x04 \x01(\x0e2$.countersign.registry.v1.ConsistencyB\b\xbaH\x05\x82\x01\x02\x10\x01R\vconsistency\x12F\n" +
+	"\amax_age\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\x90\x1c2\x05\x10\x80\xc2\xd7/R\x06maxAge\"\x87\x01\n" +
 	"\x19BatchResolveToolsResponse\x12\x1a\n" +
 	"\bcallable\x18\x01 \x01(\bR\bcallable\x12N\n" +
-	"\vresolutions\x18\x02 \x03(\v2,.countersign.registry.v1.ResolveToolResponseR\vresolutions\"\x8b\x01\n" +
+	"\vresolutions\x18\x02 \x03(\v2,.countersign.registry.v1.ResolveToolResponseR\vresolutions\"\xad\x01\n" +
+	"\x12ExplainToolRequest\x12#\n" +
+	"\atool_id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\x04R\x06toolId\x12\x1e\n" +
+	"\x05agent\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\x05agent\x12&\n" +
+	"\tworkspace\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\tworkspace\x12*\n" +
+	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x90\x02\n" +
+	"\x13ExplainToolResponse\x12\x17\n" +
+	"\atool_id\x18\x01 \x01(\tR\x06toolId\x12\x1a\n" +
+	"\bcallable\x18\x02 \x01(\bR\bcallable\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\x12\x1b\n" +
+	"\tnext_step\x18\x05 \x01(\tR\bnextStep\x12*\n" +
+	"\x02at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12I\n" +
+	"\n" +
+	"conditions\x18\a \x03(\v2).countersign.registry.v1.ResolveConditionR\n" +
+	"conditions\"\xc4\x01\n" +
+	"\x10ResolveCondition\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05holds\x18\x02 \x01(\bR\x05holds\x12\x14\n" +
+	"\x05value\x18\x03 \x01(\tR\x05value\x129\n" +
+	"\n" +
+	"since_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tsinceTime\x12\x14\n" +
+	"\x05roles\x18\x05 \x03(\tR\x05roles\x12\x1b\n" +
+	"\tnext_step\x18\x06 \x01(\tR\bnextStep\"\xc1\x01\n" +
+	"\x17WatchResolutionsRequest\x121\n" +
+	"\btool_ids\x18\x01 \x03(\tB\x16\xbaH\x13\x92\x01\x10\b\x01\x10\xc8\x01\x18\x01\"\ar\x05\x10\x01(\x80\x04R\atoolIds\x12\x1e\n" +
+	"\x05agent\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\x05agent\x12&\n" +
+	"\tworkspace\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\tworkspace\x12+\n" +
+	"\fresume_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vresumeToken\"\xba\x01\n" +
+	"\x18WatchResolutionsResponse\x12N\n" +
+	"\vresolutions\x18\x01 \x03(\v2,.countersign.registry.v1.ResolveToolResponseR\vresolutions\x12!\n" +
+	"\fresume_token\x18\x02 \x01(\tR\vresumeToken\x12+\n" +
+	"\x03age\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03age\"\x8b\x01\n" +
 	"\x17ListCapabilitiesRequest\x12\x1e\n" +
 	"\x05scope\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\x05scope\x12'\n" +
 	"\tpage_size\x18\x02 \x01(\x05B\n" +
@@ -802,10 +1346,16 @@ const file_countersign_registry_v1_mcp_registry_service_proto_rawDesc = "" +
 	"\x04name\x18\x04 \x01(\tR\x04name\x12\x17\n" +
 	"\atool_id\x18\x05 \x01(\tR\x06toolId\x12O\n" +
 	"\x0edeclared_class\x18\x06 \x01(\x0e2(.countersign.registry.v1.SideEffectClassR\rdeclaredClass\x12&\n" +
-	"\x0eclassification\x18\a \x01(\tR\x0eclassification2\xe2\x03\n" +
+	"\x0eclassification\x18\a \x01(\tR\x0eclassification*e\n" +
+	"\vConsistency\x12\x1b\n" +
+	"\x17CONSISTENCY_UNSPECIFIED\x10\x00\x12 \n" +
+	"\x1cCONSISTENCY_FULLY_CONSISTENT\x10\x01\x12\x17\n" +
+	"\x13CONSISTENCY_BOUNDED\x10\x022\xf5\x05\n" +
 	"\x12McpRegistryService\x12\x95\x01\n" +
 	"\vResolveTool\x12+.countersign.registry.v1.ResolveToolRequest\x1a,.countersign.registry.v1.ResolveToolResponse\"+\x82\xd3\xe4\x93\x02\"\x12 /factory/tools/{tool_id}/resolve\x90\x02\x01\x12\x97\x01\n" +
-	"\x11BatchResolveTools\x121.countersign.registry.v1.BatchResolveToolsRequest\x1a2.countersign.registry.v1.BatchResolveToolsResponse\"\x1b\x82\xd3\xe4\x93\x02\x12\x12\x10/factory/resolve\x90\x02\x01\x12\x99\x01\n" +
+	"\x11BatchResolveTools\x121.countersign.registry.v1.BatchResolveToolsRequest\x1a2.countersign.registry.v1.BatchResolveToolsResponse\"\x1b\x82\xd3\xe4\x93\x02\x12\x12\x10/factory/resolve\x90\x02\x01\x12\x95\x01\n" +
+	"\vExplainTool\x12+.countersign.registry.v1.ExplainToolRequest\x1a,.countersign.registry.v1.ExplainToolResponse\"+\x82\xd3\xe4\x93\x02\"\x12 /factory/tools/{tool_id}/explain\x90\x02\x01\x12y\n" +
+	"\x10WatchResolutions\x120.countersign.registry.v1.WatchResolutionsRequest\x1a1.countersign.registry.v1.WatchResolutionsResponse0\x01\x12\x99\x01\n" +
 	"\x10ListCapabilities\x120.countersign.registry.v1.ListCapabilitiesRequest\x1a1.countersign.registry.v1.ListCapabilitiesResponse\" \x82\xd3\xe4\x93\x02\x17\x12\x15/factory/capabilities\x90\x02\x01B6Z4countersign/proto/countersign/registry/v1;registryv1b\x06proto3"
 
 var (
@@ -820,41 +1370,64 @@ func file_countersign_registry_v1_mcp_registry_service_proto_rawDescGZIP() []byt
 	return file_countersign_registry_v1_mcp_registry_service_proto_rawDescData
 }
 
-var file_countersign_registry_v1_mcp_registry_service_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_countersign_registry_v1_mcp_registry_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_countersign_registry_v1_mcp_registry_service_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_countersign_registry_v1_mcp_registry_service_proto_goTypes = []any{
-	(*ResolveToolRequest)(nil),        // 0: countersign.registry.v1.ResolveToolRequest
-	(*ResolveToolResponse)(nil),       // 1: countersign.registry.v1.ResolveToolResponse
-	(*Routing)(nil),                   // 2: countersign.registry.v1.Routing
-	(*BatchResolveToolsRequest)(nil),  // 3: countersign.registry.v1.BatchResolveToolsRequest
-	(*BatchResolveToolsResponse)(nil), // 4: countersign.registry.v1.BatchResolveToolsResponse
-	(*ListCapabilitiesRequest)(nil),   // 5: countersign.registry.v1.ListCapabilitiesRequest
-	(*ListCapabilitiesResponse)(nil),  // 6: countersign.registry.v1.ListCapabilitiesResponse
-	(*Capability)(nil),                // 7: countersign.registry.v1.Capability
-	(*Health)(nil),                    // 8: countersign.registry.v1.Health
-	(McpTransport)(0),                 // 9: countersign.registry.v1.McpTransport
-	(McpAuthentication)(0),            // 10: countersign.registry.v1.McpAuthentication
-	(SideEffectClass)(0),              // 11: countersign.registry.v1.SideEffectClass
+	(Consistency)(0),                  // 0: countersign.registry.v1.Consistency
+	(*ResolveToolRequest)(nil),        // 1: countersign.registry.v1.ResolveToolRequest
+	(*ResolveToolResponse)(nil),       // 2: countersign.registry.v1.ResolveToolResponse
+	(*Routing)(nil),                   // 3: countersign.registry.v1.Routing
+	(*BatchResolveToolsRequest)(nil),  // 4: countersign.registry.v1.BatchResolveToolsRequest
+	(*BatchResolveToolsResponse)(nil), // 5: countersign.registry.v1.BatchResolveToolsResponse
+	(*ExplainToolRequest)(nil),        // 6: countersign.registry.v1.ExplainToolRequest
+	(*ExplainToolResponse)(nil),       // 7: countersign.registry.v1.ExplainToolResponse
+	(*ResolveCondition)(nil),          // 8: countersign.registry.v1.ResolveCondition
+	(*WatchResolutionsRequest)(nil),   // 9: countersign.registry.v1.WatchResolutionsRequest
+	(*WatchResolutionsResponse)(nil),  // 10: countersign.registry.v1.WatchResolutionsResponse
+	(*ListCapabilitiesRequest)(nil),   // 11: countersign.registry.v1.ListCapabilitiesRequest
+	(*ListCapabilitiesResponse)(nil),  // 12: countersign.registry.v1.ListCapabilitiesResponse
+	(*Capability)(nil),                // 13: countersign.registry.v1.Capability
+	(*durationpb.Duration)(nil),       // 14: google.protobuf.Duration
+	(*Health)(nil),                    // 15: countersign.registry.v1.Health
+	(McpTransport)(0),                 // 16: countersign.registry.v1.McpTransport
+	(McpAuthentication)(0),            // 17: countersign.registry.v1.McpAuthentication
+	(SideEffectClass)(0),              // 18: countersign.registry.v1.SideEffectClass
+	(*timestamppb.Timestamp)(nil),     // 19: google.protobuf.Timestamp
 }
 var file_countersign_registry_v1_mcp_registry_service_proto_depIdxs = []int32{
-	2,  // 0: countersign.registry.v1.ResolveToolResponse.routing:type_name -> countersign.registry.v1.Routing
-	8,  // 1: countersign.registry.v1.ResolveToolResponse.health:type_name -> countersign.registry.v1.Health
-	9,  // 2: countersign.registry.v1.Routing.transport:type_name -> countersign.registry.v1.McpTransport
-	10, // 3: countersign.registry.v1.Routing.authentication:type_name -> countersign.registry.v1.McpAuthentication
-	11, // 4: countersign.registry.v1.Routing.declared_class:type_name -> countersign.registry.v1.SideEffectClass
-	1,  // 5: countersign.registry.v1.BatchResolveToolsResponse.resolutions:type_name -> countersign.registry.v1.ResolveToolResponse
-	7,  // 6: countersign.registry.v1.ListCapabilitiesResponse.capabilities:type_name -> countersign.registry.v1.Capability
-	11, // 7: countersign.registry.v1.Capability.declared_class:type_name -> countersign.registry.v1.SideEffectClass
-	0,  // 8: countersign.registry.v1.McpRegistryService.ResolveTool:input_type -> countersign.registry.v1.ResolveToolRequest
-	3,  // 9: countersign.registry.v1.McpRegistryService.BatchResolveTools:input_type -> countersign.registry.v1.BatchResolveToolsRequest
-	5,  // 10: countersign.registry.v1.McpRegistryService.ListCapabilities:input_type -> countersign.registry.v1.ListCapabilitiesRequest
-	1,  // 11: countersign.registry.v1.McpRegistryService.ResolveTool:output_type -> countersign.registry.v1.ResolveToolResponse
-	4,  // 12: countersign.registry.v1.McpRegistryService.BatchResolveTools:output_type -> countersign.registry.v1.BatchResolveToolsResponse
-	6,  // 13: countersign.registry.v1.McpRegistryService.ListCapabilities:output_type -> countersign.registry.v1.ListCapabilitiesResponse
-	11, // [11:14] is the sub-list for method output_type
-	8,  // [8:11] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	0,  // 0: countersign.registry.v1.ResolveToolRequest.consistency:type_name -> countersign.registry.v1.Consistency
+	14, // 1: countersign.registry.v1.ResolveToolRequest.max_age:type_name -> google.protobuf.Duration
+	3,  // 2: countersign.registry.v1.ResolveToolResponse.routing:type_name -> countersign.registry.v1.Routing
+	15, // 3: countersign.registry.v1.ResolveToolResponse.health:type_name -> countersign.registry.v1.Health
+	16, // 4: countersign.registry.v1.Routing.transport:type_name -> countersign.registry.v1.McpTransport
+	17, // 5: countersign.registry.v1.Routing.authentication:type_name -> countersign.registry.v1.McpAuthentication
+	18, // 6: countersign.registry.v1.Routing.declared_class:type_name -> countersign.registry.v1.SideEffectClass
+	0,  // 7: countersign.registry.v1.BatchResolveToolsRequest.consistency:type_name -> countersign.registry.v1.Consistency
+	14, // 8: countersign.registry.v1.BatchResolveToolsRequest.max_age:type_name -> google.protobuf.Duration
+	2,  // 9: countersign.registry.v1.BatchResolveToolsResponse.resolutions:type_name -> countersign.registry.v1.ResolveToolResponse
+	19, // 10: countersign.registry.v1.ExplainToolRequest.at:type_name -> google.protobuf.Timestamp
+	19, // 11: countersign.registry.v1.ExplainToolResponse.at:type_name -> google.protobuf.Timestamp
+	8,  // 12: countersign.registry.v1.ExplainToolResponse.conditions:type_name -> countersign.registry.v1.ResolveCondition
+	19, // 13: countersign.registry.v1.ResolveCondition.since_time:type_name -> google.protobuf.Timestamp
+	2,  // 14: countersign.registry.v1.WatchResolutionsResponse.resolutions:type_name -> countersign.registry.v1.ResolveToolResponse
+	14, // 15: countersign.registry.v1.WatchResolutionsResponse.age:type_name -> google.protobuf.Duration
+	13, // 16: countersign.registry.v1.ListCapabilitiesResponse.capabilities:type_name -> countersign.registry.v1.Capability
+	18, // 17: countersign.registry.v1.Capability.declared_class:type_name -> countersign.registry.v1.SideEffectClass
+	1,  // 18: countersign.registry.v1.McpRegistryService.ResolveTool:input_type -> countersign.registry.v1.ResolveToolRequest
+	4,  // 19: countersign.registry.v1.McpRegistryService.BatchResolveTools:input_type -> countersign.registry.v1.BatchResolveToolsRequest
+	6,  // 20: countersign.registry.v1.McpRegistryService.ExplainTool:input_type -> countersign.registry.v1.ExplainToolRequest
+	9,  // 21: countersign.registry.v1.McpRegistryService.WatchResolutions:input_type -> countersign.registry.v1.WatchResolutionsRequest
+	11, // 22: countersign.registry.v1.McpRegistryService.ListCapabilities:input_type -> countersign.registry.v1.ListCapabilitiesRequest
+	2,  // 23: countersign.registry.v1.McpRegistryService.ResolveTool:output_type -> countersign.registry.v1.ResolveToolResponse
+	5,  // 24: countersign.registry.v1.McpRegistryService.BatchResolveTools:output_type -> countersign.registry.v1.BatchResolveToolsResponse
+	7,  // 25: countersign.registry.v1.McpRegistryService.ExplainTool:output_type -> countersign.registry.v1.ExplainToolResponse
+	10, // 26: countersign.registry.v1.McpRegistryService.WatchResolutions:output_type -> countersign.registry.v1.WatchResolutionsResponse
+	12, // 27: countersign.registry.v1.McpRegistryService.ListCapabilities:output_type -> countersign.registry.v1.ListCapabilitiesResponse
+	23, // [23:28] is the sub-list for method output_type
+	18, // [18:23] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_countersign_registry_v1_mcp_registry_service_proto_init() }
@@ -868,13 +1441,14 @@ func file_countersign_registry_v1_mcp_registry_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_countersign_registry_v1_mcp_registry_service_proto_rawDesc), len(file_countersign_registry_v1_mcp_registry_service_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   8,
+			NumEnums:      1,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_countersign_registry_v1_mcp_registry_service_proto_goTypes,
 		DependencyIndexes: file_countersign_registry_v1_mcp_registry_service_proto_depIdxs,
+		EnumInfos:         file_countersign_registry_v1_mcp_registry_service_proto_enumTypes,
 		MessageInfos:      file_countersign_registry_v1_mcp_registry_service_proto_msgTypes,
 	}.Build()
 	File_countersign_registry_v1_mcp_registry_service_proto = out.File

@@ -39,6 +39,12 @@ const (
 	// McpRegistryServiceBatchResolveToolsProcedure is the fully-qualified name of the
 	// McpRegistryService's BatchResolveTools RPC.
 	McpRegistryServiceBatchResolveToolsProcedure = "/countersign.registry.v1.McpRegistryService/BatchResolveTools"
+	// McpRegistryServiceExplainToolProcedure is the fully-qualified name of the McpRegistryService's
+	// ExplainTool RPC.
+	McpRegistryServiceExplainToolProcedure = "/countersign.registry.v1.McpRegistryService/ExplainTool"
+	// McpRegistryServiceWatchResolutionsProcedure is the fully-qualified name of the
+	// McpRegistryService's WatchResolutions RPC.
+	McpRegistryServiceWatchResolutionsProcedure = "/countersign.registry.v1.McpRegistryService/WatchResolutions"
 	// McpRegistryServiceListCapabilitiesProcedure is the fully-qualified name of the
 	// McpRegistryService's ListCapabilities RPC.
 	McpRegistryServiceListCapabilitiesProcedure = "/countersign.registry.v1.McpRegistryService/ListCapabilities"
@@ -51,6 +57,13 @@ type McpRegistryServiceClient interface {
 	// Resolves several tools, all or nothing: one denial withholds all routing
 	// and every reason is listed.
 	BatchResolveTools(context.Context, *v1.BatchResolveToolsRequest) (*v1.BatchResolveToolsResponse, error)
+	// Says of each condition of a call whether it holds, since when, and who can
+	// change it; now, or at a time in the past, from the records.
+	ExplainTool(context.Context, *v1.ExplainToolRequest) (*v1.ExplainToolResponse, error)
+	// Answers for several tools, and again for each whose answer changes, until
+	// the caller hangs up: for executors that keep answers. Messages come at least
+	// every ten seconds. For Connect and gRPC; there is no path for it.
+	WatchResolutions(context.Context, *v1.WatchResolutionsRequest) (*connect.ServerStreamForClient[v1.WatchResolutionsResponse], error)
 	// What the tenant's exposed servers offer a scope: bound and callable items.
 	ListCapabilities(context.Context, *v1.ListCapabilitiesRequest) (*v1.ListCapabilitiesResponse, error)
 }
@@ -80,6 +93,19 @@ func NewMcpRegistryServiceClient(httpClient connect.HTTPClient, baseURL string, 
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		explainTool: connect.NewClient[v1.ExplainToolRequest, v1.ExplainToolResponse](
+			httpClient,
+			baseURL+McpRegistryServiceExplainToolProcedure,
+			connect.WithSchema(mcpRegistryServiceMethods.ByName("ExplainTool")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		watchResolutions: connect.NewClient[v1.WatchResolutionsRequest, v1.WatchResolutionsResponse](
+			httpClient,
+			baseURL+McpRegistryServiceWatchResolutionsProcedure,
+			connect.WithSchema(mcpRegistryServiceMethods.ByName("WatchResolutions")),
+			connect.WithClientOptions(opts...),
+		),
 		listCapabilities: connect.NewClient[v1.ListCapabilitiesRequest, v1.ListCapabilitiesResponse](
 			httpClient,
 			baseURL+McpRegistryServiceListCapabilitiesProcedure,
@@ -94,6 +120,8 @@ func NewMcpRegistryServiceClient(httpClient connect.HTTPClient, baseURL string, 
 type mcpRegistryServiceClient struct {
 	resolveTool       *connect.Client[v1.ResolveToolRequest, v1.ResolveToolResponse]
 	batchResolveTools *connect.Client[v1.BatchResolveToolsRequest, v1.BatchResolveToolsResponse]
+	explainTool       *connect.Client[v1.ExplainToolRequest, v1.ExplainToolResponse]
+	watchResolutions  *connect.Client[v1.WatchResolutionsRequest, v1.WatchResolutionsResponse]
 	listCapabilities  *connect.Client[v1.ListCapabilitiesRequest, v1.ListCapabilitiesResponse]
 }
 
@@ -115,6 +143,20 @@ func (c *mcpRegistryServiceClient) BatchResolveTools(ctx context.Context, req *v
 	return nil, err
 }
 
+// ExplainTool calls countersign.registry.v1.McpRegistryService.ExplainTool.
+func (c *mcpRegistryServiceClient) ExplainTool(ctx context.Context, req *v1.ExplainToolRequest) (*v1.ExplainToolResponse, error) {
+	response, err := c.explainTool.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// WatchResolutions calls countersign.registry.v1.McpRegistryService.WatchResolutions.
+func (c *mcpRegistryServiceClient) WatchResolutions(ctx context.Context, req *v1.WatchResolutionsRequest) (*connect.ServerStreamForClient[v1.WatchResolutionsResponse], error) {
+	return c.watchResolutions.CallServerStream(ctx, connect.NewRequest(req))
+}
+
 // ListCapabilities calls countersign.registry.v1.McpRegistryService.ListCapabilities.
 func (c *mcpRegistryServiceClient) ListCapabilities(ctx context.Context, req *v1.ListCapabilitiesRequest) (*v1.ListCapabilitiesResponse, error) {
 	response, err := c.listCapabilities.CallUnary(ctx, connect.NewRequest(req))
@@ -132,6 +174,13 @@ type McpRegistryServiceHandler interface {
 	// Resolves several tools, all or nothing: one denial withholds all routing
 	// and every reason is listed.
 	BatchResolveTools(context.Context, *v1.BatchResolveToolsRequest) (*v1.BatchResolveToolsResponse, error)
+	// Says of each condition of a call whether it holds, since when, and who can
+	// change it; now, or at a time in the past, from the records.
+	ExplainTool(context.Context, *v1.ExplainToolRequest) (*v1.ExplainToolResponse, error)
+	// Answers for several tools, and again for each whose answer changes, until
+	// the caller hangs up: for executors that keep answers. Messages come at least
+	// every ten seconds. For Connect and gRPC; there is no path for it.
+	WatchResolutions(context.Context, *v1.WatchResolutionsRequest, *connect.ServerStream[v1.WatchResolutionsResponse]) error
 	// What the tenant's exposed servers offer a scope: bound and callable items.
 	ListCapabilities(context.Context, *v1.ListCapabilitiesRequest) (*v1.ListCapabilitiesResponse, error)
 }
@@ -157,6 +206,19 @@ func NewMcpRegistryServiceHandler(svc McpRegistryServiceHandler, opts ...connect
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	mcpRegistryServiceExplainToolHandler := connect.NewUnaryHandlerSimple(
+		McpRegistryServiceExplainToolProcedure,
+		svc.ExplainTool,
+		connect.WithSchema(mcpRegistryServiceMethods.ByName("ExplainTool")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	mcpRegistryServiceWatchResolutionsHandler := connect.NewServerStreamHandlerSimple(
+		McpRegistryServiceWatchResolutionsProcedure,
+		svc.WatchResolutions,
+		connect.WithSchema(mcpRegistryServiceMethods.ByName("WatchResolutions")),
+		connect.WithHandlerOptions(opts...),
+	)
 	mcpRegistryServiceListCapabilitiesHandler := connect.NewUnaryHandlerSimple(
 		McpRegistryServiceListCapabilitiesProcedure,
 		svc.ListCapabilities,
@@ -170,6 +232,10 @@ func NewMcpRegistryServiceHandler(svc McpRegistryServiceHandler, opts ...connect
 			mcpRegistryServiceResolveToolHandler.ServeHTTP(w, r)
 		case McpRegistryServiceBatchResolveToolsProcedure:
 			mcpRegistryServiceBatchResolveToolsHandler.ServeHTTP(w, r)
+		case McpRegistryServiceExplainToolProcedure:
+			mcpRegistryServiceExplainToolHandler.ServeHTTP(w, r)
+		case McpRegistryServiceWatchResolutionsProcedure:
+			mcpRegistryServiceWatchResolutionsHandler.ServeHTTP(w, r)
 		case McpRegistryServiceListCapabilitiesProcedure:
 			mcpRegistryServiceListCapabilitiesHandler.ServeHTTP(w, r)
 		default:
@@ -187,6 +253,14 @@ func (UnimplementedMcpRegistryServiceHandler) ResolveTool(context.Context, *v1.R
 
 func (UnimplementedMcpRegistryServiceHandler) BatchResolveTools(context.Context, *v1.BatchResolveToolsRequest) (*v1.BatchResolveToolsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.McpRegistryService.BatchResolveTools is not implemented"))
+}
+
+func (UnimplementedMcpRegistryServiceHandler) ExplainTool(context.Context, *v1.ExplainToolRequest) (*v1.ExplainToolResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.McpRegistryService.ExplainTool is not implemented"))
+}
+
+func (UnimplementedMcpRegistryServiceHandler) WatchResolutions(context.Context, *v1.WatchResolutionsRequest, *connect.ServerStream[v1.WatchResolutionsResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.McpRegistryService.WatchResolutions is not implemented"))
 }
 
 func (UnimplementedMcpRegistryServiceHandler) ListCapabilities(context.Context, *v1.ListCapabilitiesRequest) (*v1.ListCapabilitiesResponse, error) {

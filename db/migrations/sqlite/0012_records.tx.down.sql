@@ -1,0 +1,2 @@
+DROP TRIGGER providers_recorded;
+DROP TABLE fact_records;
