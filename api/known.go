@@ -137,6 +137,6 @@ func (r resolver) remember(ctx context.Context, d desk, id string, s *knownServe
 		return out, nil
 	}
 	out.Routing = proto.CloneOf(s.to)
-	complete(out.Routing, text(k.name), k.class, k.binding, p.Digest())
+	complete(out.GetRouting(), text(k.name), k.class, k.binding, p.Digest())
 	return out, nil
 }

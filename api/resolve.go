@@ -52,6 +52,12 @@ type askedConsistently interface {
 	GetMaxAge() *durationpb.Duration
 }
 
+// asked is a request of resolve.
+type asked interface {
+	named
+	askedConsistently
+}
+
 func callerOf(by named) db.Caller {
 	return db.Caller{Agent: by.GetAgent(), Workspace: by.GetWorkspace()}
 }
@@ -66,10 +72,7 @@ func callerNamed(by named) error {
 }
 
 // resolve answers in the order of the ids, and says whether all may be called.
-func (r resolver) resolve(ctx context.Context, ids []string, by interface {
-	named
-	askedConsistently
-}) ([]*pb.ResolveToolResponse, bool, error) {
+func (r resolver) resolve(ctx context.Context, ids []string, by asked) ([]*pb.ResolveToolResponse, bool, error) {
 	d, err := r.desk(ctx)
 	if err != nil {
 		return nil, false, err

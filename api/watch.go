@@ -68,7 +68,7 @@ func (r resolver) WatchResolutions(ctx context.Context, req *pb.WatchResolutions
 			}
 		}
 		out.ResumeToken = known.token()
-		if len(out.Resolutions) > 0 || time.Since(sent) >= watchBeat {
+		if len(out.GetResolutions()) > 0 || time.Since(sent) >= watchBeat {
 			if err := stream.Send(out); err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -89,7 +90,7 @@ func (d *DB) hinted(ctx context.Context, ring func()) {
 	}
 	for ctx.Err() == nil {
 		if err := d.listen(ctx, ring); err != nil && ctx.Err() == nil {
-			d.log.DebugContext(ctx, "database: hints are not heard", "error", err)
+			d.log.LogAttrs(ctx, slog.LevelDebug, "database: hints are not heard", slog.Any("error", err))
 		}
 		select {
 		case <-time.After(time.Second):

@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -356,9 +357,7 @@ func (t *mirrored[S, T]) put(fresh *mirrored[S, T], servers []string, whole, mov
 		t.servers[id] = k
 		t.of[id] = fresh.of[id] // of a server that took over ids of another one: these
 	}
-	for id, k := range fresh.tools {
-		t.tools[id] = k
-	}
+	maps.Copy(t.tools, fresh.tools)
 }
 
 // forget drops tenants that nobody asks for.
