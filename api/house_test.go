@@ -214,7 +214,12 @@ func (f *flows) Decide(ctx context.Context, _ string, in workflows.DecideInput) 
 	}
 	return f.apply(ctx, in.Tenant, db.Change{
 		ServerID: in.ServerID, Operation: in.Operation, Catalog: always,
-		Decisions: in.Ruling.Verb == registry.VerbWithdrawApproval, Stated: (*registry.Record).VotedDefinitions,
+		Decisions: in.Ruling.Verb == registry.VerbWithdrawApproval, Stated: func(r *registry.Record) []string {
+			if in.Ruling.Approval != nil {
+				return in.Ruling.Approval.Definitions(r.Snapshot)
+			}
+			return r.VotedDefinitions()
+		},
 		Apply: governed(func(r *registry.Record, now time.Time) error { return r.Decide(in.Ruling, in.Operation, now) }),
 	})
 }

@@ -171,6 +171,38 @@ func TestAnApprovalHasAnAddress(t *testing.T) {
 	refuses(t, h, asset, doAsked, &pb.GetApprovalRequest{ServerId: "nobody"}, registry.ReasonServerNotFound)
 }
 
+// What was shown is kept with the decision, and what nobody could check is said
+// before and after.
+func TestWhatWasShownIsKeptWithTheDecision(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	offered := surface("x")
+	offered.Tools = append(offered.Tools, []byte("{\"name\":\"hidden\",\"description\":\"a\u200bb\",\"inputSchema\":{\"type\":\"object\"},\"annotations\":{\"readOnlyHint\":true}}"))
+	s := h.discovered(t, h.registered(t, alpha, "there"), offered)
+	codes := func(gaps []*pb.Gap) (out []string) {
+		for _, g := range gaps {
+			if out = append(out, g.GetCode()); g.GetDetail() == "" {
+				t.Errorf("%s is not explained", g.GetCode())
+			}
+		}
+		return out
+	}
+	review := asks(t, h, asset, doInspect, &pb.GetReviewRequest{ServerId: "there"}, &pb.GetReviewResponse{})
+	if diff := cmp.Diff([]string{"tool_behaviour", "resource_contents", "prompt_bodies", "hints_missing"}, codes(review.GetGaps())); diff != "" {
+		t.Error(diff)
+	}
+	asks(t, h, platform, doActivate, activation(s, pb.SideEffectClass_SIDE_EFFECT_CLASS_READ, "hidden"), &pb.ActivateMcpServerResponse{})
+	d := asks(t, h, asset, doDecided, &pb.ListDecisionsRequest{ServerId: "there"}, &pb.ListDecisionsResponse{}).GetDecisions()[0]
+	shown := d.GetShown()
+	if d.GetPolicy() != "default@1" || d.GetBundleDigest() == "" || shown.GetKind() != pb.ReviewKind_REVIEW_KIND_FIRST || len(shown.GetHinted()) != 1 ||
+		shown.GetHinted()[0].GetName() != "hidden" || len(shown.GetHinted()[0].GetCodes()) == 0 {
+		t.Errorf("%v", d)
+	}
+	if diff := cmp.Diff([]string{"tool_behaviour"}, codes(shown.GetGaps())); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // Large servers make short pages, and none is lost.
 func TestPagesOfTheInboxAreBounded(t *testing.T) {
 	t.Parallel()

@@ -272,6 +272,26 @@ func (r *review) terms() func(registry.Item) *registry.Terms {
 	}
 }
 
+// gaps says what of all that the server offers nobody can check.
+func (r *review) gaps() []registry.Gap {
+	var items []registry.Item
+	for _, kind := range kindOrder {
+		for _, inspected := range r.items[kind] {
+			if inspected.Now == nil {
+				continue
+			}
+			item := *inspected.Now
+			said := &registry.Stated{Annotations: item.Annotations()} // its hints are known already
+			for _, hint := range inspected.Hints {
+				said.Hints = append(said.Hints, string(hint.Code))
+			}
+			item.Stated = said
+			items = append(items, item)
+		}
+	}
+	return r.Server.GapsOf(items)
+}
+
 // shown lists the items of all kinds, in order: those that need a look, or all.
 func (r *review) shown(all bool) []*registry.Inspected {
 	var out []*registry.Inspected

@@ -51,6 +51,7 @@ func (r *review) out() *pb.GetReviewResponse {
 		LastApproval:     approvalOut(r.last()), EqualApproval: approvalOut(r.equal()),
 		Reported:        &pb.ReportedIdentity{Name: text(s.Reported.Name), Version: text(s.Reported.Version)},
 		ProtocolVersion: text(s.ProtocolVersion), Capabilities: strs(snap.Kinds), Quirks: strs(snap.Quirks),
+		Gaps: gapsOut(r.gaps()),
 	}
 	if r.Approved == nil {
 		out.Diff.ServerChanges = nil // there was no handshake to differ from
@@ -264,6 +265,27 @@ func versionOut(s *registry.Server, v *db.VersionView) *pb.ServerVersion {
 	}
 }
 
+// shownOut is what a review showed, nil when that was not kept.
+func shownOut(s *registry.Shown) *pb.ShownReview {
+	if s == nil {
+		return nil
+	}
+	out := &pb.ShownReview{
+		Kind: reviewKinds[s.Kind], ComparedDigest: s.Compared, QuarantinedItems: count(s.Quarantined), MoreHinted: count(s.More), Gaps: gapsOut(s.Gaps),
+	}
+	for _, item := range s.Hinted {
+		out.Hinted = append(out.Hinted, &pb.HintedItem{Kind: itemKinds[item.Kind], Name: text(item.Name), Codes: item.Hints})
+	}
+	return out
+}
+
+func gapsOut(gaps []registry.Gap) (out []*pb.Gap) {
+	for _, g := range gaps {
+		out = append(out, &pb.Gap{Code: string(g), Detail: g.Means()})
+	}
+	return out
+}
+
 func decisionOut(v *db.DecisionView) *pb.Decision {
 	out := &pb.Decision{
 		DecisionId: v.DecisionID, Verb: string(v.Verb), Digest: v.Digest, SnapshotDigest: v.Snapshot, TargetDigest: v.Target,
@@ -275,6 +297,7 @@ func decisionOut(v *db.DecisionView) *pb.Decision {
 	}
 	if v.Evidence != nil {
 		out.Standing = text(v.Evidence.Tally.String())
+		out.Policy, out.BundleDigest, out.Shown = v.Evidence.Verdict.Policy, v.Evidence.Verdict.Bundle, shownOut(v.Evidence.Shown)
 	}
 	if a := v.Approval; a != nil {
 		out.Empty, out.ExceptionExpireTime = a.Empty, moment(a.ExceptionExpiresAt)

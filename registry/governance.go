@@ -40,6 +40,7 @@ type Evidence struct {
 	Verdict ApprovalVerdict `json:"verdict"`
 	Tally   Tally           `json:"tally"`
 	Votes   []Vote          `json:"votes,omitempty"`
+	Shown   *Shown          `json:"shown,omitempty"` // of an approval: what the review showed
 }
 
 // Evidence gives what stood behind the decision of this change, nil when it was
@@ -57,7 +58,7 @@ func (r *Record) weigh(g Ruling, op Operation, now time.Time) (*Evidence, error)
 	s := &r.Server
 	vote := g.Decision(s, op, now).Vote()
 	votes := append(append([]Vote(nil), s.Review.Votes...), vote)
-	e := &Evidence{Votes: Standing(s.Review.Digest, votes)}
+	e := &Evidence{Votes: Standing(s.Review.Digest, votes), Shown: r.shown(*g.Approval)}
 	if r.Governance.Approve != nil {
 		e.Verdict = r.Governance.Approve(r, *g.Approval, votes, now)
 	}

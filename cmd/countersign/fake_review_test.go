@@ -68,6 +68,9 @@ func (f *fakeAPI) reviewed(s *registryv1.McpServer) *registryv1.GetReviewRespons
 	if s.GetName() == "search" {
 		f.drift(r)
 	}
+	if s.GetName() == "demo" {
+		r.Gaps = []*registryv1.Gap{{Code: string(registry.GapToolBehaviour), Detail: registry.GapToolBehaviour.Means()}}
+	}
 	return r
 }
 

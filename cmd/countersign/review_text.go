@@ -121,6 +121,9 @@ func writeReviewHead(t *sheet, s server, r *registryv1.GetReviewResponse) {
 	t.field("Protocol", r.GetProtocolVersion())
 	t.field("Lists", strings.Join(r.GetCapabilities(), ", "))
 	t.field("Tolerated", strings.Join(r.GetQuirks(), ", "))
+	for _, g := range r.GetGaps() {
+		t.field("Not checked", g.GetDetail())
+	}
 	describeReview(t, r.GetReview())
 	if a := r.GetLastApproval(); a != nil {
 		t.field("Approved before", fmt.Sprintf("by %s, %s", a.GetApprovedBy(), when(a.GetApproveTime())))

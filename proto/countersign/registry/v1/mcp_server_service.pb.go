@@ -3258,8 +3258,15 @@ type Decision struct {
 	// Of an approval, when its lines were asked for: until when a server may be
 	// used without authentication. It is one of the lines.
 	ExceptionExpireTime *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=exception_expire_time,json=exceptionExpireTime,proto3" json:"exception_expire_time,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// Of an approval: the bundle of the governance policy that was asked, as
+	// name@version.
+	Policy string `protobuf:"bytes,23,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Its digest.
+	BundleDigest string `protobuf:"bytes,24,opt,name=bundle_digest,json=bundleDigest,proto3" json:"bundle_digest,omitempty"`
+	// Of an approval: what the review showed then.
+	Shown         *ShownReview `protobuf:"bytes,25,opt,name=shown,proto3" json:"shown,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Decision) Reset() {
@@ -3442,6 +3449,27 @@ func (x *Decision) GetEmpty() bool {
 func (x *Decision) GetExceptionExpireTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.ExceptionExpireTime
+	}
+	return nil
+}
+
+func (x *Decision) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *Decision) GetBundleDigest() string {
+	if x != nil {
+		return x.BundleDigest
+	}
+	return ""
+}
+
+func (x *Decision) GetShown() *ShownReview {
+	if x != nil {
+		return x.Shown
 	}
 	return nil
 }
@@ -3769,7 +3797,7 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\tpage_size\x18\x03 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xc8\x01(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\tpageToken\"\xbf\x06\n" +
+	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\tpageToken\"\xb8\a\n" +
 	"\bDecision\x12\x1f\n" +
 	"\vdecision_id\x18\x01 \x01(\tR\n" +
 	"decisionId\x12\x12\n" +
@@ -3797,7 +3825,10 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\bstanding\x18\x13 \x01(\tR\bstanding\x12\x1a\n" +
 	"\bsufficed\x18\x14 \x01(\bR\bsufficed\x12\x14\n" +
 	"\x05empty\x18\x15 \x01(\bR\x05empty\x12N\n" +
-	"\x15exception_expire_time\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\x13exceptionExpireTime\"\x9f\x01\n" +
+	"\x15exception_expire_time\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\x13exceptionExpireTime\x12\x16\n" +
+	"\x06policy\x18\x17 \x01(\tR\x06policy\x12#\n" +
+	"\rbundle_digest\x18\x18 \x01(\tR\fbundleDigest\x12:\n" +
+	"\x05shown\x18\x19 \x01(\v2$.countersign.registry.v1.ShownReviewR\x05shown\"\x9f\x01\n" +
 	"\x15ListDecisionsResponse\x12?\n" +
 	"\tdecisions\x18\x01 \x03(\v2!.countersign.registry.v1.DecisionR\tdecisions\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1d\n" +
@@ -3920,16 +3951,17 @@ var file_countersign_registry_v1_mcp_server_service_proto_goTypes = []any{
 	(*Prompt)(nil),                          // 59: countersign.registry.v1.Prompt
 	(*timestamppb.Timestamp)(nil),           // 60: google.protobuf.Timestamp
 	(SideEffectClass)(0),                    // 61: countersign.registry.v1.SideEffectClass
-	(*GetReviewRequest)(nil),                // 62: countersign.registry.v1.GetReviewRequest
-	(*GetDiffRequest)(nil),                  // 63: countersign.registry.v1.GetDiffRequest
-	(*GetMcpServerHealthRequest)(nil),       // 64: countersign.registry.v1.GetMcpServerHealthRequest
-	(*ListProbesRequest)(nil),               // 65: countersign.registry.v1.ListProbesRequest
-	(*ListSnapshotsRequest)(nil),            // 66: countersign.registry.v1.ListSnapshotsRequest
-	(*GetReviewResponse)(nil),               // 67: countersign.registry.v1.GetReviewResponse
-	(*GetDiffResponse)(nil),                 // 68: countersign.registry.v1.GetDiffResponse
-	(*GetMcpServerHealthResponse)(nil),      // 69: countersign.registry.v1.GetMcpServerHealthResponse
-	(*ListProbesResponse)(nil),              // 70: countersign.registry.v1.ListProbesResponse
-	(*ListSnapshotsResponse)(nil),           // 71: countersign.registry.v1.ListSnapshotsResponse
+	(*ShownReview)(nil),                     // 62: countersign.registry.v1.ShownReview
+	(*GetReviewRequest)(nil),                // 63: countersign.registry.v1.GetReviewRequest
+	(*GetDiffRequest)(nil),                  // 64: countersign.registry.v1.GetDiffRequest
+	(*GetMcpServerHealthRequest)(nil),       // 65: countersign.registry.v1.GetMcpServerHealthRequest
+	(*ListProbesRequest)(nil),               // 66: countersign.registry.v1.ListProbesRequest
+	(*ListSnapshotsRequest)(nil),            // 67: countersign.registry.v1.ListSnapshotsRequest
+	(*GetReviewResponse)(nil),               // 68: countersign.registry.v1.GetReviewResponse
+	(*GetDiffResponse)(nil),                 // 69: countersign.registry.v1.GetDiffResponse
+	(*GetMcpServerHealthResponse)(nil),      // 70: countersign.registry.v1.GetMcpServerHealthResponse
+	(*ListProbesResponse)(nil),              // 71: countersign.registry.v1.ListProbesResponse
+	(*ListSnapshotsResponse)(nil),           // 72: countersign.registry.v1.ListSnapshotsResponse
 }
 var file_countersign_registry_v1_mcp_server_service_proto_depIdxs = []int32{
 	48, // 0: countersign.registry.v1.RegisterMcpServerRequest.direction:type_name -> countersign.registry.v1.McpDirection
@@ -3982,54 +4014,55 @@ var file_countersign_registry_v1_mcp_server_service_proto_depIdxs = []int32{
 	27, // 47: countersign.registry.v1.Decision.resource_lines:type_name -> countersign.registry.v1.ResourceLine
 	28, // 48: countersign.registry.v1.Decision.prompt_lines:type_name -> countersign.registry.v1.PromptLine
 	60, // 49: countersign.registry.v1.Decision.exception_expire_time:type_name -> google.protobuf.Timestamp
-	44, // 50: countersign.registry.v1.ListDecisionsResponse.decisions:type_name -> countersign.registry.v1.Decision
-	3,  // 51: countersign.registry.v1.McpServerService.RegisterMcpServer:input_type -> countersign.registry.v1.RegisterMcpServerRequest
-	5,  // 52: countersign.registry.v1.McpServerService.GetMcpServer:input_type -> countersign.registry.v1.GetMcpServerRequest
-	7,  // 53: countersign.registry.v1.McpServerService.ListMcpServers:input_type -> countersign.registry.v1.ListMcpServersRequest
-	9,  // 54: countersign.registry.v1.McpServerService.UpdateMcpServer:input_type -> countersign.registry.v1.UpdateMcpServerRequest
-	12, // 55: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:input_type -> countersign.registry.v1.DiscoverMcpCapabilitiesRequest
-	14, // 56: countersign.registry.v1.McpServerService.TestMcpServer:input_type -> countersign.registry.v1.TestMcpServerRequest
-	17, // 57: countersign.registry.v1.McpServerService.GetMcpCapabilities:input_type -> countersign.registry.v1.GetMcpCapabilitiesRequest
-	19, // 58: countersign.registry.v1.McpServerService.GetCapabilityReport:input_type -> countersign.registry.v1.GetCapabilityReportRequest
-	62, // 59: countersign.registry.v1.McpServerService.GetReview:input_type -> countersign.registry.v1.GetReviewRequest
-	63, // 60: countersign.registry.v1.McpServerService.GetDiff:input_type -> countersign.registry.v1.GetDiffRequest
-	64, // 61: countersign.registry.v1.McpServerService.GetMcpServerHealth:input_type -> countersign.registry.v1.GetMcpServerHealthRequest
-	65, // 62: countersign.registry.v1.McpServerService.ListProbes:input_type -> countersign.registry.v1.ListProbesRequest
-	66, // 63: countersign.registry.v1.McpServerService.ListSnapshots:input_type -> countersign.registry.v1.ListSnapshotsRequest
-	43, // 64: countersign.registry.v1.McpServerService.ListDecisions:input_type -> countersign.registry.v1.ListDecisionsRequest
-	29, // 65: countersign.registry.v1.McpServerService.ActivateMcpServer:input_type -> countersign.registry.v1.ActivateMcpServerRequest
-	35, // 66: countersign.registry.v1.McpServerService.ApproveLaunch:input_type -> countersign.registry.v1.ApproveLaunchRequest
-	31, // 67: countersign.registry.v1.McpServerService.RejectMcpServer:input_type -> countersign.registry.v1.RejectMcpServerRequest
-	33, // 68: countersign.registry.v1.McpServerService.RequestReview:input_type -> countersign.registry.v1.RequestReviewRequest
-	37, // 69: countersign.registry.v1.McpServerService.QuarantineMcpServer:input_type -> countersign.registry.v1.QuarantineMcpServerRequest
-	39, // 70: countersign.registry.v1.McpServerService.RetireMcpServer:input_type -> countersign.registry.v1.RetireMcpServerRequest
-	41, // 71: countersign.registry.v1.McpServerService.ListMcpServerRuns:input_type -> countersign.registry.v1.ListMcpServerRunsRequest
-	4,  // 72: countersign.registry.v1.McpServerService.RegisterMcpServer:output_type -> countersign.registry.v1.RegisterMcpServerResponse
-	6,  // 73: countersign.registry.v1.McpServerService.GetMcpServer:output_type -> countersign.registry.v1.GetMcpServerResponse
-	8,  // 74: countersign.registry.v1.McpServerService.ListMcpServers:output_type -> countersign.registry.v1.ListMcpServersResponse
-	11, // 75: countersign.registry.v1.McpServerService.UpdateMcpServer:output_type -> countersign.registry.v1.UpdateMcpServerResponse
-	13, // 76: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:output_type -> countersign.registry.v1.DiscoverMcpCapabilitiesResponse
-	15, // 77: countersign.registry.v1.McpServerService.TestMcpServer:output_type -> countersign.registry.v1.TestMcpServerResponse
-	18, // 78: countersign.registry.v1.McpServerService.GetMcpCapabilities:output_type -> countersign.registry.v1.GetMcpCapabilitiesResponse
-	20, // 79: countersign.registry.v1.McpServerService.GetCapabilityReport:output_type -> countersign.registry.v1.GetCapabilityReportResponse
-	67, // 80: countersign.registry.v1.McpServerService.GetReview:output_type -> countersign.registry.v1.GetReviewResponse
-	68, // 81: countersign.registry.v1.McpServerService.GetDiff:output_type -> countersign.registry.v1.GetDiffResponse
-	69, // 82: countersign.registry.v1.McpServerService.GetMcpServerHealth:output_type -> countersign.registry.v1.GetMcpServerHealthResponse
-	70, // 83: countersign.registry.v1.McpServerService.ListProbes:output_type -> countersign.registry.v1.ListProbesResponse
-	71, // 84: countersign.registry.v1.McpServerService.ListSnapshots:output_type -> countersign.registry.v1.ListSnapshotsResponse
-	45, // 85: countersign.registry.v1.McpServerService.ListDecisions:output_type -> countersign.registry.v1.ListDecisionsResponse
-	30, // 86: countersign.registry.v1.McpServerService.ActivateMcpServer:output_type -> countersign.registry.v1.ActivateMcpServerResponse
-	36, // 87: countersign.registry.v1.McpServerService.ApproveLaunch:output_type -> countersign.registry.v1.ApproveLaunchResponse
-	32, // 88: countersign.registry.v1.McpServerService.RejectMcpServer:output_type -> countersign.registry.v1.RejectMcpServerResponse
-	34, // 89: countersign.registry.v1.McpServerService.RequestReview:output_type -> countersign.registry.v1.RequestReviewResponse
-	38, // 90: countersign.registry.v1.McpServerService.QuarantineMcpServer:output_type -> countersign.registry.v1.QuarantineMcpServerResponse
-	40, // 91: countersign.registry.v1.McpServerService.RetireMcpServer:output_type -> countersign.registry.v1.RetireMcpServerResponse
-	42, // 92: countersign.registry.v1.McpServerService.ListMcpServerRuns:output_type -> countersign.registry.v1.ListMcpServerRunsResponse
-	72, // [72:93] is the sub-list for method output_type
-	51, // [51:72] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	62, // 50: countersign.registry.v1.Decision.shown:type_name -> countersign.registry.v1.ShownReview
+	44, // 51: countersign.registry.v1.ListDecisionsResponse.decisions:type_name -> countersign.registry.v1.Decision
+	3,  // 52: countersign.registry.v1.McpServerService.RegisterMcpServer:input_type -> countersign.registry.v1.RegisterMcpServerRequest
+	5,  // 53: countersign.registry.v1.McpServerService.GetMcpServer:input_type -> countersign.registry.v1.GetMcpServerRequest
+	7,  // 54: countersign.registry.v1.McpServerService.ListMcpServers:input_type -> countersign.registry.v1.ListMcpServersRequest
+	9,  // 55: countersign.registry.v1.McpServerService.UpdateMcpServer:input_type -> countersign.registry.v1.UpdateMcpServerRequest
+	12, // 56: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:input_type -> countersign.registry.v1.DiscoverMcpCapabilitiesRequest
+	14, // 57: countersign.registry.v1.McpServerService.TestMcpServer:input_type -> countersign.registry.v1.TestMcpServerRequest
+	17, // 58: countersign.registry.v1.McpServerService.GetMcpCapabilities:input_type -> countersign.registry.v1.GetMcpCapabilitiesRequest
+	19, // 59: countersign.registry.v1.McpServerService.GetCapabilityReport:input_type -> countersign.registry.v1.GetCapabilityReportRequest
+	63, // 60: countersign.registry.v1.McpServerService.GetReview:input_type -> countersign.registry.v1.GetReviewRequest
+	64, // 61: countersign.registry.v1.McpServerService.GetDiff:input_type -> countersign.registry.v1.GetDiffRequest
+	65, // 62: countersign.registry.v1.McpServerService.GetMcpServerHealth:input_type -> countersign.registry.v1.GetMcpServerHealthRequest
+	66, // 63: countersign.registry.v1.McpServerService.ListProbes:input_type -> countersign.registry.v1.ListProbesRequest
+	67, // 64: countersign.registry.v1.McpServerService.ListSnapshots:input_type -> countersign.registry.v1.ListSnapshotsRequest
+	43, // 65: countersign.registry.v1.McpServerService.ListDecisions:input_type -> countersign.registry.v1.ListDecisionsRequest
+	29, // 66: countersign.registry.v1.McpServerService.ActivateMcpServer:input_type -> countersign.registry.v1.ActivateMcpServerRequest
+	35, // 67: countersign.registry.v1.McpServerService.ApproveLaunch:input_type -> countersign.registry.v1.ApproveLaunchRequest
+	31, // 68: countersign.registry.v1.McpServerService.RejectMcpServer:input_type -> countersign.registry.v1.RejectMcpServerRequest
+	33, // 69: countersign.registry.v1.McpServerService.RequestReview:input_type -> countersign.registry.v1.RequestReviewRequest
+	37, // 70: countersign.registry.v1.McpServerService.QuarantineMcpServer:input_type -> countersign.registry.v1.QuarantineMcpServerRequest
+	39, // 71: countersign.registry.v1.McpServerService.RetireMcpServer:input_type -> countersign.registry.v1.RetireMcpServerRequest
+	41, // 72: countersign.registry.v1.McpServerService.ListMcpServerRuns:input_type -> countersign.registry.v1.ListMcpServerRunsRequest
+	4,  // 73: countersign.registry.v1.McpServerService.RegisterMcpServer:output_type -> countersign.registry.v1.RegisterMcpServerResponse
+	6,  // 74: countersign.registry.v1.McpServerService.GetMcpServer:output_type -> countersign.registry.v1.GetMcpServerResponse
+	8,  // 75: countersign.registry.v1.McpServerService.ListMcpServers:output_type -> countersign.registry.v1.ListMcpServersResponse
+	11, // 76: countersign.registry.v1.McpServerService.UpdateMcpServer:output_type -> countersign.registry.v1.UpdateMcpServerResponse
+	13, // 77: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:output_type -> countersign.registry.v1.DiscoverMcpCapabilitiesResponse
+	15, // 78: countersign.registry.v1.McpServerService.TestMcpServer:output_type -> countersign.registry.v1.TestMcpServerResponse
+	18, // 79: countersign.registry.v1.McpServerService.GetMcpCapabilities:output_type -> countersign.registry.v1.GetMcpCapabilitiesResponse
+	20, // 80: countersign.registry.v1.McpServerService.GetCapabilityReport:output_type -> countersign.registry.v1.GetCapabilityReportResponse
+	68, // 81: countersign.registry.v1.McpServerService.GetReview:output_type -> countersign.registry.v1.GetReviewResponse
+	69, // 82: countersign.registry.v1.McpServerService.GetDiff:output_type -> countersign.registry.v1.GetDiffResponse
+	70, // 83: countersign.registry.v1.McpServerService.GetMcpServerHealth:output_type -> countersign.registry.v1.GetMcpServerHealthResponse
+	71, // 84: countersign.registry.v1.McpServerService.ListProbes:output_type -> countersign.registry.v1.ListProbesResponse
+	72, // 85: countersign.registry.v1.McpServerService.ListSnapshots:output_type -> countersign.registry.v1.ListSnapshotsResponse
+	45, // 86: countersign.registry.v1.McpServerService.ListDecisions:output_type -> countersign.registry.v1.ListDecisionsResponse
+	30, // 87: countersign.registry.v1.McpServerService.ActivateMcpServer:output_type -> countersign.registry.v1.ActivateMcpServerResponse
+	36, // 88: countersign.registry.v1.McpServerService.ApproveLaunch:output_type -> countersign.registry.v1.ApproveLaunchResponse
+	32, // 89: countersign.registry.v1.McpServerService.RejectMcpServer:output_type -> countersign.registry.v1.RejectMcpServerResponse
+	34, // 90: countersign.registry.v1.McpServerService.RequestReview:output_type -> countersign.registry.v1.RequestReviewResponse
+	38, // 91: countersign.registry.v1.McpServerService.QuarantineMcpServer:output_type -> countersign.registry.v1.QuarantineMcpServerResponse
+	40, // 92: countersign.registry.v1.McpServerService.RetireMcpServer:output_type -> countersign.registry.v1.RetireMcpServerResponse
+	42, // 93: countersign.registry.v1.McpServerService.ListMcpServerRuns:output_type -> countersign.registry.v1.ListMcpServerRunsResponse
+	73, // [73:94] is the sub-list for method output_type
+	52, // [52:73] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_countersign_registry_v1_mcp_server_service_proto_init() }

@@ -845,6 +845,217 @@ func (x *Hint) GetDetail() string {
 	return ""
 }
 
+// Something of what is to be signed that nobody can check: neither safe nor
+// unsafe.
+type Gap struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it is, as a stable code.
+	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	// What was not checked, for people.
+	Detail        string `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Gap) Reset() {
+	*x = Gap{}
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Gap) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Gap) ProtoMessage() {}
+
+func (x *Gap) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Gap.ProtoReflect.Descriptor instead.
+func (*Gap) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Gap) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *Gap) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+// What stood in the review that was approved, frozen with the decision.
+type ShownReview struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What there was to sign.
+	Kind ReviewKind `protobuf:"varint,1,opt,name=kind,proto3,enum=countersign.registry.v1.ReviewKind" json:"kind,omitempty"`
+	// The snapshot that it was compared with; empty: nothing was approved before.
+	ComparedDigest string `protobuf:"bytes,2,opt,name=compared_digest,json=comparedDigest,proto3" json:"compared_digest,omitempty"`
+	// Items that could not be approved.
+	QuarantinedItems int32 `protobuf:"varint,3,opt,name=quarantined_items,json=quarantinedItems,proto3" json:"quarantined_items,omitempty"`
+	// Items of the approval that had hints, at most 100.
+	Hinted []*HintedItem `protobuf:"bytes,4,rep,name=hinted,proto3" json:"hinted,omitempty"`
+	// So many more had hints.
+	MoreHinted int32 `protobuf:"varint,5,opt,name=more_hinted,json=moreHinted,proto3" json:"more_hinted,omitempty"`
+	// What of the approval nobody could check.
+	Gaps          []*Gap `protobuf:"bytes,6,rep,name=gaps,proto3" json:"gaps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShownReview) Reset() {
+	*x = ShownReview{}
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShownReview) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShownReview) ProtoMessage() {}
+
+func (x *ShownReview) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShownReview.ProtoReflect.Descriptor instead.
+func (*ShownReview) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ShownReview) GetKind() ReviewKind {
+	if x != nil {
+		return x.Kind
+	}
+	return ReviewKind_REVIEW_KIND_UNSPECIFIED
+}
+
+func (x *ShownReview) GetComparedDigest() string {
+	if x != nil {
+		return x.ComparedDigest
+	}
+	return ""
+}
+
+func (x *ShownReview) GetQuarantinedItems() int32 {
+	if x != nil {
+		return x.QuarantinedItems
+	}
+	return 0
+}
+
+func (x *ShownReview) GetHinted() []*HintedItem {
+	if x != nil {
+		return x.Hinted
+	}
+	return nil
+}
+
+func (x *ShownReview) GetMoreHinted() int32 {
+	if x != nil {
+		return x.MoreHinted
+	}
+	return 0
+}
+
+func (x *ShownReview) GetGaps() []*Gap {
+	if x != nil {
+		return x.Gaps
+	}
+	return nil
+}
+
+// An item and what its own bytes made the review point out.
+type HintedItem struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it is.
+	Kind ItemKind `protobuf:"varint,1,opt,name=kind,proto3,enum=countersign.registry.v1.ItemKind" json:"kind,omitempty"`
+	// Its name, or the URI of a resource.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// The codes of the hints.
+	Codes         []string `protobuf:"bytes,3,rep,name=codes,proto3" json:"codes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HintedItem) Reset() {
+	*x = HintedItem{}
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HintedItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HintedItem) ProtoMessage() {}
+
+func (x *HintedItem) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HintedItem.ProtoReflect.Descriptor instead.
+func (*HintedItem) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *HintedItem) GetKind() ItemKind {
+	if x != nil {
+		return x.Kind
+	}
+	return ItemKind_ITEM_KIND_UNSPECIFIED
+}
+
+func (x *HintedItem) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *HintedItem) GetCodes() []string {
+	if x != nil {
+		return x.Codes
+	}
+	return nil
+}
+
 // A class that a tool seems to be of, by what its server says of it, which
 // nobody checked. A suggestion: people declare classes.
 type ClassSuggestion struct {
@@ -859,7 +1070,7 @@ type ClassSuggestion struct {
 
 func (x *ClassSuggestion) Reset() {
 	*x = ClassSuggestion{}
-	mi := &file_countersign_registry_v1_review_proto_msgTypes[5]
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -871,7 +1082,7 @@ func (x *ClassSuggestion) String() string {
 func (*ClassSuggestion) ProtoMessage() {}
 
 func (x *ClassSuggestion) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_review_proto_msgTypes[5]
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -884,7 +1095,7 @@ func (x *ClassSuggestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassSuggestion.ProtoReflect.Descriptor instead.
 func (*ClassSuggestion) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{5}
+	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ClassSuggestion) GetClass() SideEffectClass {
@@ -938,7 +1149,7 @@ type ApprovedTerms struct {
 
 func (x *ApprovedTerms) Reset() {
 	*x = ApprovedTerms{}
-	mi := &file_countersign_registry_v1_review_proto_msgTypes[6]
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -950,7 +1161,7 @@ func (x *ApprovedTerms) String() string {
 func (*ApprovedTerms) ProtoMessage() {}
 
 func (x *ApprovedTerms) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_review_proto_msgTypes[6]
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -963,7 +1174,7 @@ func (x *ApprovedTerms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovedTerms.ProtoReflect.Descriptor instead.
 func (*ApprovedTerms) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{6}
+	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ApprovedTerms) GetDeclaredClass() SideEffectClass {
@@ -1102,7 +1313,7 @@ type ReviewItem struct {
 
 func (x *ReviewItem) Reset() {
 	*x = ReviewItem{}
-	mi := &file_countersign_registry_v1_review_proto_msgTypes[7]
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1114,7 +1325,7 @@ func (x *ReviewItem) String() string {
 func (*ReviewItem) ProtoMessage() {}
 
 func (x *ReviewItem) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_review_proto_msgTypes[7]
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1127,7 +1338,7 @@ func (x *ReviewItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewItem.ProtoReflect.Descriptor instead.
 func (*ReviewItem) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{7}
+	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReviewItem) GetDiff() *ItemDiff {
@@ -1273,7 +1484,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_countersign_registry_v1_review_proto_msgTypes[8]
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1285,7 +1496,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_review_proto_msgTypes[8]
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1298,7 +1509,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{8}
+	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Target) GetTransport() McpTransport {
@@ -1448,7 +1659,7 @@ type PastApproval struct {
 
 func (x *PastApproval) Reset() {
 	*x = PastApproval{}
-	mi := &file_countersign_registry_v1_review_proto_msgTypes[9]
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +1671,7 @@ func (x *PastApproval) String() string {
 func (*PastApproval) ProtoMessage() {}
 
 func (x *PastApproval) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_review_proto_msgTypes[9]
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +1684,7 @@ func (x *PastApproval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PastApproval.ProtoReflect.Descriptor instead.
 func (*PastApproval) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{9}
+	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PastApproval) GetDecisionId() string {
@@ -1539,7 +1750,7 @@ type GetReviewRequest struct {
 
 func (x *GetReviewRequest) Reset() {
 	*x = GetReviewRequest{}
-	mi := &file_countersign_registry_v1_review_proto_msgTypes[10]
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1551,7 +1762,7 @@ func (x *GetReviewRequest) String() string {
 func (*GetReviewRequest) ProtoMessage() {}
 
 func (x *GetReviewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_review_proto_msgTypes[10]
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1564,7 +1775,7 @@ func (x *GetReviewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReviewRequest.ProtoReflect.Descriptor instead.
 func (*GetReviewRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{10}
+	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetReviewRequest) GetServerId() string {
@@ -1658,14 +1869,16 @@ type GetReviewResponse struct {
 	// Empty at the end.
 	NextPageToken string `protobuf:"bytes,26,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// All items of all pages.
-	TotalSize     int32 `protobuf:"varint,27,opt,name=total_size,json=totalSize,proto3" json:"total_size,omitempty"`
+	TotalSize int32 `protobuf:"varint,27,opt,name=total_size,json=totalSize,proto3" json:"total_size,omitempty"`
+	// What of all that it offers nobody can check.
+	Gaps          []*Gap `protobuf:"bytes,28,rep,name=gaps,proto3" json:"gaps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetReviewResponse) Reset() {
 	*x = GetReviewResponse{}
-	mi := &file_countersign_registry_v1_review_proto_msgTypes[11]
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1677,7 +1890,7 @@ func (x *GetReviewResponse) String() string {
 func (*GetReviewResponse) ProtoMessage() {}
 
 func (x *GetReviewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_review_proto_msgTypes[11]
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1690,7 +1903,7 @@ func (x *GetReviewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReviewResponse.ProtoReflect.Descriptor instead.
 func (*GetReviewResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{11}
+	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetReviewResponse) GetServerId() string {
@@ -1882,6 +2095,13 @@ func (x *GetReviewResponse) GetTotalSize() int32 {
 	return 0
 }
 
+func (x *GetReviewResponse) GetGaps() []*Gap {
+	if x != nil {
+		return x.Gaps
+	}
+	return nil
+}
+
 // Request of GetDiff.
 type GetDiffRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1902,7 +2122,7 @@ type GetDiffRequest struct {
 
 func (x *GetDiffRequest) Reset() {
 	*x = GetDiffRequest{}
-	mi := &file_countersign_registry_v1_review_proto_msgTypes[12]
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1914,7 +2134,7 @@ func (x *GetDiffRequest) String() string {
 func (*GetDiffRequest) ProtoMessage() {}
 
 func (x *GetDiffRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_review_proto_msgTypes[12]
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1927,7 +2147,7 @@ func (x *GetDiffRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDiffRequest.ProtoReflect.Descriptor instead.
 func (*GetDiffRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{12}
+	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetDiffRequest) GetServerId() string {
@@ -1987,7 +2207,7 @@ type GetDiffResponse struct {
 
 func (x *GetDiffResponse) Reset() {
 	*x = GetDiffResponse{}
-	mi := &file_countersign_registry_v1_review_proto_msgTypes[13]
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +2219,7 @@ func (x *GetDiffResponse) String() string {
 func (*GetDiffResponse) ProtoMessage() {}
 
 func (x *GetDiffResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_review_proto_msgTypes[13]
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +2232,7 @@ func (x *GetDiffResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDiffResponse.ProtoReflect.Descriptor instead.
 func (*GetDiffResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{13}
+	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetDiffResponse) GetDiff() *SnapshotDiff {
@@ -2072,7 +2292,7 @@ type ListSnapshotsRequest struct {
 
 func (x *ListSnapshotsRequest) Reset() {
 	*x = ListSnapshotsRequest{}
-	mi := &file_countersign_registry_v1_review_proto_msgTypes[14]
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2084,7 +2304,7 @@ func (x *ListSnapshotsRequest) String() string {
 func (*ListSnapshotsRequest) ProtoMessage() {}
 
 func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_review_proto_msgTypes[14]
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2097,7 +2317,7 @@ func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{14}
+	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListSnapshotsRequest) GetServerId() string {
@@ -2163,7 +2383,7 @@ type ServerVersion struct {
 
 func (x *ServerVersion) Reset() {
 	*x = ServerVersion{}
-	mi := &file_countersign_registry_v1_review_proto_msgTypes[15]
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2175,7 +2395,7 @@ func (x *ServerVersion) String() string {
 func (*ServerVersion) ProtoMessage() {}
 
 func (x *ServerVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_review_proto_msgTypes[15]
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2188,7 +2408,7 @@ func (x *ServerVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerVersion.ProtoReflect.Descriptor instead.
 func (*ServerVersion) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{15}
+	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ServerVersion) GetNumber() int64 {
@@ -2318,7 +2538,7 @@ type ListSnapshotsResponse struct {
 
 func (x *ListSnapshotsResponse) Reset() {
 	*x = ListSnapshotsResponse{}
-	mi := &file_countersign_registry_v1_review_proto_msgTypes[16]
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2330,7 +2550,7 @@ func (x *ListSnapshotsResponse) String() string {
 func (*ListSnapshotsResponse) ProtoMessage() {}
 
 func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_review_proto_msgTypes[16]
+	mi := &file_countersign_registry_v1_review_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2343,7 +2563,7 @@ func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsResponse.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{16}
+	return file_countersign_registry_v1_review_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListSnapshotsResponse) GetVersions() []*ServerVersion {
@@ -2419,7 +2639,23 @@ const file_countersign_registry_v1_review_proto_rawDesc = "" +
 	"\x04Hint\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x16\n" +
-	"\x06detail\x18\x03 \x01(\tR\x06detail\"i\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\"1\n" +
+	"\x03Gap\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x16\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\"\xac\x02\n" +
+	"\vShownReview\x127\n" +
+	"\x04kind\x18\x01 \x01(\x0e2#.countersign.registry.v1.ReviewKindR\x04kind\x12'\n" +
+	"\x0fcompared_digest\x18\x02 \x01(\tR\x0ecomparedDigest\x12+\n" +
+	"\x11quarantined_items\x18\x03 \x01(\x05R\x10quarantinedItems\x12;\n" +
+	"\x06hinted\x18\x04 \x03(\v2#.countersign.registry.v1.HintedItemR\x06hinted\x12\x1f\n" +
+	"\vmore_hinted\x18\x05 \x01(\x05R\n" +
+	"moreHinted\x120\n" +
+	"\x04gaps\x18\x06 \x03(\v2\x1c.countersign.registry.v1.GapR\x04gaps\"m\n" +
+	"\n" +
+	"HintedItem\x125\n" +
+	"\x04kind\x18\x01 \x01(\x0e2!.countersign.registry.v1.ItemKindR\x04kind\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05codes\x18\x03 \x03(\tR\x05codes\"i\n" +
 	"\x0fClassSuggestion\x12>\n" +
 	"\x05class\x18\x01 \x01(\x0e2(.countersign.registry.v1.SideEffectClassR\x05class\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xa8\x04\n" +
@@ -2502,8 +2738,7 @@ const file_countersign_registry_v1_review_proto_rawDesc = "" +
 	"\tpage_size\x18\x04 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\tpageToken\"\xf2\n" +
-	"\n" +
+	"page_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\tpageToken\"\xa4\v\n" +
 	"\x11GetReviewResponse\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x1f\n" +
 	"\vserver_name\x18\x02 \x01(\tR\n" +
@@ -2534,7 +2769,8 @@ const file_countersign_registry_v1_review_proto_rawDesc = "" +
 	"\aprompts\x18\x19 \x03(\v2#.countersign.registry.v1.ReviewItemR\aprompts\x12&\n" +
 	"\x0fnext_page_token\x18\x1a \x01(\tR\rnextPageToken\x12\x1d\n" +
 	"\n" +
-	"total_size\x18\x1b \x01(\x05R\ttotalSize\"\xdd\x01\n" +
+	"total_size\x18\x1b \x01(\x05R\ttotalSize\x120\n" +
+	"\x04gaps\x18\x1c \x03(\v2\x1c.countersign.registry.v1.GapR\x04gaps\"\xdd\x01\n" +
 	"\x0eGetDiffRequest\x12'\n" +
 	"\tserver_id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80\x01R\bserverId\x12)\n" +
@@ -2630,7 +2866,7 @@ func file_countersign_registry_v1_review_proto_rawDescGZIP() []byte {
 }
 
 var file_countersign_registry_v1_review_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_countersign_registry_v1_review_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_countersign_registry_v1_review_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_countersign_registry_v1_review_proto_goTypes = []any{
 	(ReviewKind)(0),               // 0: countersign.registry.v1.ReviewKind
 	(DriftSeverity)(0),            // 1: countersign.registry.v1.DriftSeverity
@@ -2642,27 +2878,30 @@ var file_countersign_registry_v1_review_proto_goTypes = []any{
 	(*DiffCounts)(nil),            // 7: countersign.registry.v1.DiffCounts
 	(*SnapshotDiff)(nil),          // 8: countersign.registry.v1.SnapshotDiff
 	(*Hint)(nil),                  // 9: countersign.registry.v1.Hint
-	(*ClassSuggestion)(nil),       // 10: countersign.registry.v1.ClassSuggestion
-	(*ApprovedTerms)(nil),         // 11: countersign.registry.v1.ApprovedTerms
-	(*ReviewItem)(nil),            // 12: countersign.registry.v1.ReviewItem
-	(*Target)(nil),                // 13: countersign.registry.v1.Target
-	(*PastApproval)(nil),          // 14: countersign.registry.v1.PastApproval
-	(*GetReviewRequest)(nil),      // 15: countersign.registry.v1.GetReviewRequest
-	(*GetReviewResponse)(nil),     // 16: countersign.registry.v1.GetReviewResponse
-	(*GetDiffRequest)(nil),        // 17: countersign.registry.v1.GetDiffRequest
-	(*GetDiffResponse)(nil),       // 18: countersign.registry.v1.GetDiffResponse
-	(*ListSnapshotsRequest)(nil),  // 19: countersign.registry.v1.ListSnapshotsRequest
-	(*ServerVersion)(nil),         // 20: countersign.registry.v1.ServerVersion
-	(*ListSnapshotsResponse)(nil), // 21: countersign.registry.v1.ListSnapshotsResponse
-	nil,                           // 22: countersign.registry.v1.Target.HeadersEntry
-	(SideEffectClass)(0),          // 23: countersign.registry.v1.SideEffectClass
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
-	(*Digests)(nil),               // 25: countersign.registry.v1.Digests
-	(McpTransport)(0),             // 26: countersign.registry.v1.McpTransport
-	(McpAuthentication)(0),        // 27: countersign.registry.v1.McpAuthentication
-	(*Command)(nil),               // 28: countersign.registry.v1.Command
-	(*Review)(nil),                // 29: countersign.registry.v1.Review
-	(*ReportedIdentity)(nil),      // 30: countersign.registry.v1.ReportedIdentity
+	(*Gap)(nil),                   // 10: countersign.registry.v1.Gap
+	(*ShownReview)(nil),           // 11: countersign.registry.v1.ShownReview
+	(*HintedItem)(nil),            // 12: countersign.registry.v1.HintedItem
+	(*ClassSuggestion)(nil),       // 13: countersign.registry.v1.ClassSuggestion
+	(*ApprovedTerms)(nil),         // 14: countersign.registry.v1.ApprovedTerms
+	(*ReviewItem)(nil),            // 15: countersign.registry.v1.ReviewItem
+	(*Target)(nil),                // 16: countersign.registry.v1.Target
+	(*PastApproval)(nil),          // 17: countersign.registry.v1.PastApproval
+	(*GetReviewRequest)(nil),      // 18: countersign.registry.v1.GetReviewRequest
+	(*GetReviewResponse)(nil),     // 19: countersign.registry.v1.GetReviewResponse
+	(*GetDiffRequest)(nil),        // 20: countersign.registry.v1.GetDiffRequest
+	(*GetDiffResponse)(nil),       // 21: countersign.registry.v1.GetDiffResponse
+	(*ListSnapshotsRequest)(nil),  // 22: countersign.registry.v1.ListSnapshotsRequest
+	(*ServerVersion)(nil),         // 23: countersign.registry.v1.ServerVersion
+	(*ListSnapshotsResponse)(nil), // 24: countersign.registry.v1.ListSnapshotsResponse
+	nil,                           // 25: countersign.registry.v1.Target.HeadersEntry
+	(SideEffectClass)(0),          // 26: countersign.registry.v1.SideEffectClass
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*Digests)(nil),               // 28: countersign.registry.v1.Digests
+	(McpTransport)(0),             // 29: countersign.registry.v1.McpTransport
+	(McpAuthentication)(0),        // 30: countersign.registry.v1.McpAuthentication
+	(*Command)(nil),               // 31: countersign.registry.v1.Command
+	(*Review)(nil),                // 32: countersign.registry.v1.Review
+	(*ReportedIdentity)(nil),      // 33: countersign.registry.v1.ReportedIdentity
 }
 var file_countersign_registry_v1_review_proto_depIdxs = []int32{
 	1,  // 0: countersign.registry.v1.Change.severity:type_name -> countersign.registry.v1.DriftSeverity
@@ -2676,46 +2915,51 @@ var file_countersign_registry_v1_review_proto_depIdxs = []int32{
 	7,  // 8: countersign.registry.v1.SnapshotDiff.resources:type_name -> countersign.registry.v1.DiffCounts
 	7,  // 9: countersign.registry.v1.SnapshotDiff.templates:type_name -> countersign.registry.v1.DiffCounts
 	7,  // 10: countersign.registry.v1.SnapshotDiff.prompts:type_name -> countersign.registry.v1.DiffCounts
-	23, // 11: countersign.registry.v1.ClassSuggestion.class:type_name -> countersign.registry.v1.SideEffectClass
-	23, // 12: countersign.registry.v1.ApprovedTerms.declared_class:type_name -> countersign.registry.v1.SideEffectClass
-	24, // 13: countersign.registry.v1.ApprovedTerms.approve_time:type_name -> google.protobuf.Timestamp
-	6,  // 14: countersign.registry.v1.ReviewItem.diff:type_name -> countersign.registry.v1.ItemDiff
-	9,  // 15: countersign.registry.v1.ReviewItem.hints:type_name -> countersign.registry.v1.Hint
-	10, // 16: countersign.registry.v1.ReviewItem.suggestion:type_name -> countersign.registry.v1.ClassSuggestion
-	11, // 17: countersign.registry.v1.ReviewItem.terms:type_name -> countersign.registry.v1.ApprovedTerms
-	25, // 18: countersign.registry.v1.ReviewItem.digests:type_name -> countersign.registry.v1.Digests
-	26, // 19: countersign.registry.v1.Target.transport:type_name -> countersign.registry.v1.McpTransport
-	27, // 20: countersign.registry.v1.Target.authentication:type_name -> countersign.registry.v1.McpAuthentication
-	28, // 21: countersign.registry.v1.Target.command:type_name -> countersign.registry.v1.Command
-	22, // 22: countersign.registry.v1.Target.headers:type_name -> countersign.registry.v1.Target.HeadersEntry
-	24, // 23: countersign.registry.v1.PastApproval.approve_time:type_name -> google.protobuf.Timestamp
-	4,  // 24: countersign.registry.v1.GetReviewRequest.view:type_name -> countersign.registry.v1.ReviewView
-	29, // 25: countersign.registry.v1.GetReviewResponse.review:type_name -> countersign.registry.v1.Review
-	0,  // 26: countersign.registry.v1.GetReviewResponse.kind:type_name -> countersign.registry.v1.ReviewKind
-	8,  // 27: countersign.registry.v1.GetReviewResponse.diff:type_name -> countersign.registry.v1.SnapshotDiff
-	13, // 28: countersign.registry.v1.GetReviewResponse.target:type_name -> countersign.registry.v1.Target
-	13, // 29: countersign.registry.v1.GetReviewResponse.approved_target:type_name -> countersign.registry.v1.Target
-	9,  // 30: countersign.registry.v1.GetReviewResponse.instruction_hints:type_name -> countersign.registry.v1.Hint
-	14, // 31: countersign.registry.v1.GetReviewResponse.last_approval:type_name -> countersign.registry.v1.PastApproval
-	14, // 32: countersign.registry.v1.GetReviewResponse.equal_approval:type_name -> countersign.registry.v1.PastApproval
-	30, // 33: countersign.registry.v1.GetReviewResponse.reported:type_name -> countersign.registry.v1.ReportedIdentity
-	12, // 34: countersign.registry.v1.GetReviewResponse.tools:type_name -> countersign.registry.v1.ReviewItem
-	12, // 35: countersign.registry.v1.GetReviewResponse.resources:type_name -> countersign.registry.v1.ReviewItem
-	12, // 36: countersign.registry.v1.GetReviewResponse.templates:type_name -> countersign.registry.v1.ReviewItem
-	12, // 37: countersign.registry.v1.GetReviewResponse.prompts:type_name -> countersign.registry.v1.ReviewItem
-	8,  // 38: countersign.registry.v1.GetDiffResponse.diff:type_name -> countersign.registry.v1.SnapshotDiff
-	30, // 39: countersign.registry.v1.GetDiffResponse.from_reported:type_name -> countersign.registry.v1.ReportedIdentity
-	30, // 40: countersign.registry.v1.GetDiffResponse.to_reported:type_name -> countersign.registry.v1.ReportedIdentity
-	6,  // 41: countersign.registry.v1.GetDiffResponse.items:type_name -> countersign.registry.v1.ItemDiff
-	24, // 42: countersign.registry.v1.ServerVersion.first_seen_time:type_name -> google.protobuf.Timestamp
-	30, // 43: countersign.registry.v1.ServerVersion.reported:type_name -> countersign.registry.v1.ReportedIdentity
-	14, // 44: countersign.registry.v1.ServerVersion.approval:type_name -> countersign.registry.v1.PastApproval
-	20, // 45: countersign.registry.v1.ListSnapshotsResponse.versions:type_name -> countersign.registry.v1.ServerVersion
-	46, // [46:46] is the sub-list for method output_type
-	46, // [46:46] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	0,  // 11: countersign.registry.v1.ShownReview.kind:type_name -> countersign.registry.v1.ReviewKind
+	12, // 12: countersign.registry.v1.ShownReview.hinted:type_name -> countersign.registry.v1.HintedItem
+	10, // 13: countersign.registry.v1.ShownReview.gaps:type_name -> countersign.registry.v1.Gap
+	3,  // 14: countersign.registry.v1.HintedItem.kind:type_name -> countersign.registry.v1.ItemKind
+	26, // 15: countersign.registry.v1.ClassSuggestion.class:type_name -> countersign.registry.v1.SideEffectClass
+	26, // 16: countersign.registry.v1.ApprovedTerms.declared_class:type_name -> countersign.registry.v1.SideEffectClass
+	27, // 17: countersign.registry.v1.ApprovedTerms.approve_time:type_name -> google.protobuf.Timestamp
+	6,  // 18: countersign.registry.v1.ReviewItem.diff:type_name -> countersign.registry.v1.ItemDiff
+	9,  // 19: countersign.registry.v1.ReviewItem.hints:type_name -> countersign.registry.v1.Hint
+	13, // 20: countersign.registry.v1.ReviewItem.suggestion:type_name -> countersign.registry.v1.ClassSuggestion
+	14, // 21: countersign.registry.v1.ReviewItem.terms:type_name -> countersign.registry.v1.ApprovedTerms
+	28, // 22: countersign.registry.v1.ReviewItem.digests:type_name -> countersign.registry.v1.Digests
+	29, // 23: countersign.registry.v1.Target.transport:type_name -> countersign.registry.v1.McpTransport
+	30, // 24: countersign.registry.v1.Target.authentication:type_name -> countersign.registry.v1.McpAuthentication
+	31, // 25: countersign.registry.v1.Target.command:type_name -> countersign.registry.v1.Command
+	25, // 26: countersign.registry.v1.Target.headers:type_name -> countersign.registry.v1.Target.HeadersEntry
+	27, // 27: countersign.registry.v1.PastApproval.approve_time:type_name -> google.protobuf.Timestamp
+	4,  // 28: countersign.registry.v1.GetReviewRequest.view:type_name -> countersign.registry.v1.ReviewView
+	32, // 29: countersign.registry.v1.GetReviewResponse.review:type_name -> countersign.registry.v1.Review
+	0,  // 30: countersign.registry.v1.GetReviewResponse.kind:type_name -> countersign.registry.v1.ReviewKind
+	8,  // 31: countersign.registry.v1.GetReviewResponse.diff:type_name -> countersign.registry.v1.SnapshotDiff
+	16, // 32: countersign.registry.v1.GetReviewResponse.target:type_name -> countersign.registry.v1.Target
+	16, // 33: countersign.registry.v1.GetReviewResponse.approved_target:type_name -> countersign.registry.v1.Target
+	9,  // 34: countersign.registry.v1.GetReviewResponse.instruction_hints:type_name -> countersign.registry.v1.Hint
+	17, // 35: countersign.registry.v1.GetReviewResponse.last_approval:type_name -> countersign.registry.v1.PastApproval
+	17, // 36: countersign.registry.v1.GetReviewResponse.equal_approval:type_name -> countersign.registry.v1.PastApproval
+	33, // 37: countersign.registry.v1.GetReviewResponse.reported:type_name -> countersign.registry.v1.ReportedIdentity
+	15, // 38: countersign.registry.v1.GetReviewResponse.tools:type_name -> countersign.registry.v1.ReviewItem
+	15, // 39: countersign.registry.v1.GetReviewResponse.resources:type_name -> countersign.registry.v1.ReviewItem
+	15, // 40: countersign.registry.v1.GetReviewResponse.templates:type_name -> countersign.registry.v1.ReviewItem
+	15, // 41: countersign.registry.v1.GetReviewResponse.prompts:type_name -> countersign.registry.v1.ReviewItem
+	10, // 42: countersign.registry.v1.GetReviewResponse.gaps:type_name -> countersign.registry.v1.Gap
+	8,  // 43: countersign.registry.v1.GetDiffResponse.diff:type_name -> countersign.registry.v1.SnapshotDiff
+	33, // 44: countersign.registry.v1.GetDiffResponse.from_reported:type_name -> countersign.registry.v1.ReportedIdentity
+	33, // 45: countersign.registry.v1.GetDiffResponse.to_reported:type_name -> countersign.registry.v1.ReportedIdentity
+	6,  // 46: countersign.registry.v1.GetDiffResponse.items:type_name -> countersign.registry.v1.ItemDiff
+	27, // 47: countersign.registry.v1.ServerVersion.first_seen_time:type_name -> google.protobuf.Timestamp
+	33, // 48: countersign.registry.v1.ServerVersion.reported:type_name -> countersign.registry.v1.ReportedIdentity
+	17, // 49: countersign.registry.v1.ServerVersion.approval:type_name -> countersign.registry.v1.PastApproval
+	23, // 50: countersign.registry.v1.ListSnapshotsResponse.versions:type_name -> countersign.registry.v1.ServerVersion
+	51, // [51:51] is the sub-list for method output_type
+	51, // [51:51] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_countersign_registry_v1_review_proto_init() }
@@ -2730,7 +2974,7 @@ func file_countersign_registry_v1_review_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_countersign_registry_v1_review_proto_rawDesc), len(file_countersign_registry_v1_review_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   18,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
