@@ -26,7 +26,7 @@ func broker() (activities.Broker, *bytes.Buffer) {
 	var log bytes.Buffer
 	return activities.Broker{
 		Secrets: secrets.Shared{
-			Resolver: secrets.Resolver{Sources: map[string]secrets.Source{secrets.SchemeEnv: secrets.Env(lookup)}},
+			Resolver: secrets.Resolver{Sources: map[string]secrets.Source{registry.SchemeEnv: secrets.Env(lookup)}},
 			Rules:    []secrets.Rule{{Prefixes: []string{"env:{tenant}_"}}},
 		},
 		Networks: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")},

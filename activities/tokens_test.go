@@ -122,7 +122,7 @@ func tokenBroker(t *testing.T, more map[string]string) activities.Broker {
 	values := map[string]string{"acme_SECRET": clientSecret, "acme_PLATFORM": "platform.token.of-acme\n", "acme_HEADER": "header-of-acme"}
 	maps.Copy(values, more)
 	lookup := func(name string) (string, bool) { v, ok := values[name]; return v, ok }
-	b.Secrets.Resolver.Sources = map[string]secrets.Source{secrets.SchemeEnv: secrets.Env(lookup)}
+	b.Secrets.Resolver.Sources = map[string]secrets.Source{registry.SchemeEnv: secrets.Env(lookup)}
 	b.Networks = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	b.Tokens = new(oauth.Cache)
 	guard := outbound.NewGuard(outbound.Options{})

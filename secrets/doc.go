@@ -2,7 +2,7 @@
 // of whatever people, databases and histories get to see.
 //
 // Configuration and requests hold references, such as env:GITHUB_TOKEN or
-// file:github/token; [CheckReference] judges them without looking anything up. (A
+// file:github/token; [registry.ParseSecretRef] judges them without looking anything up. (A
 // variable of a process may also hold what is no secret: [CheckVariable].) A
 // [Resolver] gives the [Value] of a reference for one use: nothing is kept, so a
 // changed secret counts from the next use on. A value shows itself as "•••" in

@@ -18,7 +18,7 @@ type Source func(ctx context.Context, name string) (string, error)
 // Resolver resolves references. It keeps nothing, and can be shared.
 type Resolver struct {
 	// Sources are the places to look, by scheme. Names reach them only after
-	// [Parse] found them well-formed.
+	// [registry.ParseSecretRef] found them well-formed.
 	Sources map[string]Source
 }
 
@@ -40,7 +40,7 @@ var (
 // put the secret where it is looked for. Only what the source says is passing, and
 // the end of ctx (deadline_exceeded), can be retried.
 func (r Resolver) Resolve(ctx context.Context, ref string) (Value, error) {
-	reference, err := Parse(ref)
+	reference, err := registry.ParseSecretRef(ref)
 	if err != nil {
 		return Value{}, err
 	}
@@ -65,7 +65,7 @@ func (r Resolver) Resolve(ctx context.Context, ref string) (Value, error) {
 	return Secret(text), nil
 }
 
-func unresolved(reference Reference, cause error) error {
+func unresolved(reference registry.SecretRef, cause error) error {
 	e := registry.Errorf(registry.ReasonSecretRefUnresolved, "the secret %s could not be resolved", reference).
 		With("reference", reference.String()).
 		WithNext("have the operator provide it where the worker runs; the worker's log says what is wrong")

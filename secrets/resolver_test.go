@@ -27,7 +27,7 @@ func resolver(t *testing.T, variables map[string]string) (secrets.Resolver, stri
 		return text, ok
 	}
 	return secrets.Resolver{Sources: map[string]secrets.Source{
-		secrets.SchemeEnv: secrets.Env(lookup), secrets.SchemeFile: secrets.Files(dir),
+		registry.SchemeEnv: secrets.Env(lookup), registry.SchemeFile: secrets.Files(dir),
 	}}, dir
 }
 
@@ -92,8 +92,8 @@ func TestUnresolvedReferencesLookAlike(t *testing.T) {
 	must(t, os.Symlink("..", dir+"/up"))
 	must(t, os.Symlink("loop", dir+"/loop"))
 	broken := secrets.Resolver{Sources: map[string]secrets.Source{
-		secrets.SchemeFile: secrets.Files(""),
-		secrets.SchemeEnv: func(context.Context, string) (string, error) {
+		registry.SchemeFile: secrets.Files(""),
+		registry.SchemeEnv: func(context.Context, string) (string, error) {
 			return "", registry.Errorf(registry.ReasonPermissionDenied, "the tenant may not")
 		},
 	}}
@@ -119,7 +119,7 @@ func TestUnresolvedReferencesLookAlike(t *testing.T) {
 		{broken, "file:file"},
 		{broken, "env:FORBIDDEN"},
 		{secrets.Resolver{}, "env:TOKEN"},
-		{secrets.Resolver{Sources: map[string]secrets.Source{secrets.SchemeFile: secrets.Files(dir + "/nowhere")}}, "file:file"},
+		{secrets.Resolver{Sources: map[string]secrets.Source{registry.SchemeFile: secrets.Files(dir + "/nowhere")}}, "file:file"},
 	} {
 		value, err := tt.r.Resolve(t.Context(), tt.ref)
 		e, ok := registry.AsError(err)

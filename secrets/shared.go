@@ -29,7 +29,7 @@ var errForbidden = errors.New("no rule lets the tenant use it")
 // reference. So team-a is not team-ab's, whatever the names are.
 func CheckPrefix(prefix string) error {
 	scheme, name, found := strings.Cut(prefix, ":")
-	if !found || !slices.Contains([]string{SchemeEnv, SchemeFile, SchemeVault}, scheme) {
+	if !found || !slices.Contains([]string{registry.SchemeEnv, registry.SchemeFile, registry.SchemeVault}, scheme) {
 		return registry.Errorf(registry.ReasonInvalidArgument, "a prefix of references begins with env:, file: or vault:")
 	}
 	if open(prefix) {
@@ -38,7 +38,8 @@ func CheckPrefix(prefix string) error {
 		}
 		return nil
 	}
-	return CheckReference(strings.ReplaceAll(prefix, tenantMark, "t"))
+	_, err := registry.ParseSecretRef(strings.ReplaceAll(prefix, tenantMark, "t"))
+	return err
 }
 
 const tenantMark = "{tenant}"
@@ -48,7 +49,7 @@ func open(prefix string) bool { return strings.ContainsAny(prefix[len(prefix)-1:
 // Resolve gives the value of a reference, as [Resolver.Resolve] does. One that
 // the tenant may not use looks like one that does not exist.
 func (s Shared) Resolve(ctx context.Context, tenant, ref string) (Value, error) {
-	reference, err := Parse(ref)
+	reference, err := registry.ParseSecretRef(ref)
 	if err != nil {
 		return Value{}, err
 	}

@@ -30,7 +30,7 @@ func constant(text string) (string, bool, error) {
 	constant, ok := strings.CutPrefix(text, plain)
 	switch {
 	case !ok:
-		if _, err := Parse(text); err != nil {
+		if _, err := registry.ParseSecretRef(text); err != nil {
 			e, _ := registry.AsError(err)
 			return "", false, e.WithNext("%s; or write plain:TEXT for a text that is no secret", e.Next)
 		}

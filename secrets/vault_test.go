@@ -95,7 +95,7 @@ func (v *vault) resolver(t *testing.T, edit func(*secrets.VaultOptions)) secrets
 	if err != nil {
 		t.Fatal(err)
 	}
-	return secrets.Resolver{Sources: map[string]secrets.Source{secrets.SchemeVault: source}}
+	return secrets.Resolver{Sources: map[string]secrets.Source{registry.SchemeVault: source}}
 }
 
 func TestVaultResolves(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"countersign/mcpclient"
 	"countersign/oauth"
 	"countersign/outbound"
+	"countersign/registry"
 	"countersign/secrets"
 	"countersign/workflows"
 )
@@ -56,14 +57,14 @@ func keyOf(v secrets.Value) []byte {
 // references resolves what the configuration refers to.
 func references(conf config.Config) (secrets.Resolver, error) {
 	sources := map[string]secrets.Source{
-		secrets.SchemeEnv: secrets.Env(os.LookupEnv), secrets.SchemeFile: secrets.Files(conf.Secrets.FileRoot),
+		registry.SchemeEnv: secrets.Env(os.LookupEnv), registry.SchemeFile: secrets.Files(conf.Secrets.FileRoot),
 	}
 	if conf.Secrets.Vault.Address != "" {
 		source, err := vault(conf.Secrets.Vault)
 		if err != nil {
 			return secrets.Resolver{}, fmt.Errorf("secrets.vault: %w", err)
 		}
-		sources[secrets.SchemeVault] = source
+		sources[registry.SchemeVault] = source
 	}
 	return secrets.Resolver{Sources: sources}, nil
 }

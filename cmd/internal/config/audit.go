@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"countersign/registry"
-	"countersign/secrets"
 )
 
 // Audit says how the audit trail is sealed.
@@ -24,7 +23,7 @@ func (a Audit) validate() error {
 		return fmt.Errorf("audit.seal_interval must be 1s to 1h, not %s", a.SealInterval)
 	}
 	if a.SigningKey != "" {
-		if err := secrets.CheckReference(a.SigningKey); err != nil {
+		if _, err := registry.ParseSecretRef(a.SigningKey); err != nil {
 			return fmt.Errorf("audit.signing_key: %w", err)
 		}
 	}

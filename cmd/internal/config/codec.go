@@ -3,7 +3,7 @@ package config
 import (
 	"fmt"
 
-	"countersign/secrets"
+	"countersign/registry"
 )
 
 // CodecKey is a key of workflow data.
@@ -19,7 +19,7 @@ func (t Temporal) validate() error {
 			return fmt.Errorf("temporal.codec_keys: key %d needs an id that no other key has", n+1)
 		}
 		known[k.ID] = true
-		if err := secrets.CheckReference(k.Key); err != nil {
+		if _, err := registry.ParseSecretRef(k.Key); err != nil {
 			return fmt.Errorf("temporal.codec_keys: key %q: %w", k.ID, err)
 		}
 	}

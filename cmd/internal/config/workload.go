@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"countersign/registry"
-	"countersign/secrets"
 )
 
 // WorkloadIdentity is the installation's own issuer, whose tokens stand for its
@@ -37,7 +36,7 @@ func (w WorkloadIdentity) validate() error {
 	if at, err := url.Parse(w.Issuer); err != nil || at.RawQuery != "" || at.Scheme != "https" && !onLoopback(at.Hostname()) {
 		return errors.New("workload_identity.issuer must be an https:// URL without a query, or http:// on loopback")
 	}
-	if err := secrets.CheckReference(w.Key); err != nil {
+	if _, err := registry.ParseSecretRef(w.Key); err != nil {
 		return fmt.Errorf("workload_identity.key: %w", err)
 	}
 	return nil

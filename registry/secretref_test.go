@@ -1,14 +1,13 @@
-package secrets_test
+package registry_test
 
 import (
 	"strings"
 	"testing"
 
 	"countersign/registry"
-	"countersign/secrets"
 )
 
-func TestReferences(t *testing.T) {
+func TestSecretReferences(t *testing.T) {
 	t.Parallel()
 	for ref, good := range map[string]bool{
 		"env:TOKEN":                          true,
@@ -68,13 +67,13 @@ func TestReferences(t *testing.T) {
 		"ghp_0123456789abcdef0123456789abcd": false,
 		"https://user:password@h/":           false,
 	} {
-		err := secrets.CheckReference(ref)
+		parsed, err := registry.ParseSecretRef(ref)
 		if (err == nil) != good {
 			t.Errorf("%q: %v", ref, err)
 		}
 		if err == nil {
-			if r, _ := secrets.Parse(ref); r.String() != ref {
-				t.Errorf("%q became %q", ref, r)
+			if parsed.String() != ref {
+				t.Errorf("%q became %q", ref, parsed)
 			}
 			continue
 		}
@@ -85,35 +84,6 @@ func TestReferences(t *testing.T) {
 		// What is no reference may be a secret itself.
 		if _, name, _ := strings.Cut(ref, ":"); len(name) > 3 && strings.Contains(e.Message+e.Next, name) {
 			t.Errorf("%q is repeated: %v", ref, e)
-		}
-	}
-}
-
-func TestVariablesAlsoHoldWhatIsNoSecret(t *testing.T) {
-	t.Parallel()
-	const secret = "s3cr3t-value"
-	for text, want := range map[string]registry.Reason{
-		"env:TOKEN":                              "",
-		"file:a/b":                               "",
-		"plain:":                                 "",
-		"plain:8080":                             "",
-		"plain:env:TOKEN":                        "",
-		"plain: a\n=\u202e":                      "",
-		"plain:" + strings.Repeat("x", 16<<10):   "",
-		"plain:" + strings.Repeat("x", 16<<10+1): registry.ReasonInvalidArgument,
-		"plain:" + secret + "\x00":               registry.ReasonInvalidArgument,
-		"plain:" + secret + "\xff":               registry.ReasonInvalidArgument,
-		"Plain:" + secret:                        registry.ReasonSecretRefInvalid,
-		secret:                                   registry.ReasonSecretRefInvalid,
-		"":                                       registry.ReasonSecretRefInvalid,
-	} {
-		err := secrets.CheckVariable(text)
-		e, ok := registry.AsError(err)
-		if ok != (want != "") || ok && e.Reason != want {
-			t.Errorf("%.20q: %v", text, err)
-		}
-		if ok && strings.Contains(e.Message+e.Next, secret) {
-			t.Errorf("it is repeated: %+v", e)
 		}
 	}
 }
