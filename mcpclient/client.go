@@ -103,7 +103,7 @@ func (c *Client) Discover(ctx context.Context, target registry.Target, era strin
 		return registry.Surface{}, Report{}, err
 	}
 	defer v.leave()
-	open := c.AskBare && claims(target) && (v.badge == nil || v.answersBare(ctx, era))
+	open := c.AskBare && claims(target) && (!v.armed() || v.answersBare(ctx, era))
 	surface, err := v.meet(ctx, era, true)
 	switch {
 	case err != nil:
