@@ -170,5 +170,9 @@ func (a *Activities) Test(ctx context.Context, in TestInput) (TestReport, error)
 		}
 		out.Reason, out.Message, out.Next = e.Reason, e.Message, e.Next
 	}
+	out.Health = registry.HealthOfTest(out.Reason, out.Message, out.Tools, time.Now().UTC())
+	if out.Next == "" {
+		out.Next = out.Health.Next
+	}
 	return out, nil
 }

@@ -234,6 +234,7 @@ type TestReport struct {
 	Templates       int             `json:"templates"`
 	Prompts         int             `json:"prompts"`
 	Quirks          []string        `json:"quirks,omitempty"`
+	Health          registry.Health `json:"health,omitzero"` // as a probe would have said it
 }
 
 // TestStep is one step of a connection test.

@@ -49,6 +49,14 @@ var (
 		registry.LevelUnhealthy: pb.HealthLevel_HEALTH_LEVEL_UNHEALTHY,
 		registry.LevelUnknown:   pb.HealthLevel_HEALTH_LEVEL_UNKNOWN,
 	}
+	probings = map[registry.Probing]pb.Probing{
+		registry.ProbingDone:     pb.Probing_PROBING_PROBED,
+		registry.ProbingNever:    pb.Probing_PROBING_NEVER_PROBED,
+		registry.ProbingNot:      pb.Probing_PROBING_NOT_PROBED,
+		registry.ProbingUnknown:  pb.Probing_PROBING_UNKNOWN,
+		registry.ProbingWithheld: pb.Probing_PROBING_WITHHELD,
+		registry.ProbingEmpty:    pb.Probing_PROBING_EMPTY,
+	}
 	reviews = map[registry.ReviewStatus]pb.ReviewStatus{
 		registry.ReviewNone:     pb.ReviewStatus_REVIEW_STATUS_NONE,
 		registry.ReviewPending:  pb.ReviewStatus_REVIEW_STATUS_PENDING,
@@ -172,7 +180,10 @@ func commandOut(k *registry.Command) *pb.Command {
 }
 
 func healthOut(h registry.Health) *pb.Health {
-	return &pb.Health{Level: levels[h.Level], Reason: h.Reason, Summary: text(h.Summary), NextStep: h.Next, Since: moment(h.Since)}
+	return &pb.Health{
+		Level: levels[h.Level], Reason: h.Reason, Summary: text(h.Summary), NextStep: h.Next, Since: moment(h.Since),
+		Probing: probings[h.Probing], WhoCanAct: wordList(h.Who),
+	}
 }
 
 func reviewOut(r *registry.Review) *pb.Review {
@@ -320,7 +331,7 @@ func testOut(r *workflows.TestReport) *pb.TestMcpServerResponse {
 		Ok: r.OK, Reason: string(r.Reason), Message: text(r.Message), NextStep: r.Next, ProtocolVersion: text(r.ProtocolVersion),
 		Reported:     &pb.ReportedIdentity{Name: text(r.ServerName), Version: text(r.ServerVersion)},
 		Capabilities: strs(r.Kinds), Tools: count(r.Tools), Resources: count(r.Resources), Prompts: count(r.Prompts),
-		Templates: count(r.Templates), Quirks: strs(r.Quirks),
+		Templates: count(r.Templates), Quirks: strs(r.Quirks), Health: healthOut(r.Health),
 	}
 	for _, s := range r.Steps {
 		out.Steps = append(out.Steps, &pb.TestStep{Name: s.Name, Ok: s.OK, Detail: text(s.Detail), Duration: durationpb.New(s.Duration)})

@@ -125,7 +125,7 @@ func view() db.ServerView {
 	v.State, v.Review.Status, v.Discovery.Status = registry.StateDegraded, registry.ReviewPending, registry.DiscoveryFailed
 	v.Launch.Status = registry.LaunchApproved
 	v.Causes = registry.CauseSet{registry.CauseHandshake}
-	v.LastProbe.Outcome = registry.OutcomeFailed
+	v.LastProbe.Outcome, v.LastProbe.TargetDigest = registry.OutcomeFailed, v.TargetDigest
 	v.Connection.URL = "https://example.com/0123456789abcdef0123456789abcdef"
 	return v
 }
@@ -213,6 +213,7 @@ func TestEveryFieldOfTheOthersIsShown(t *testing.T) {
 	resource, prompt := filled[registry.ResourceBinding](2000), filled[registry.PromptBinding](2000)
 	event, checkpoint, fault := filled[db.AuditEntry](3000), filled[registry.AuditCheckpoint](0), filled[registry.AuditFault](0)
 	run, report := filled[workflows.Run](0), filled[workflows.TestReport](0)
+	report.Health.Level, report.Health.Probing = registry.LevelDegraded, registry.ProbingDone
 	for name, m := range map[string]proto.Message{
 		"a resource": resourceOut(item, &resource, true), "a prompt": promptOut(item, &prompt, true), "a run": runOut(run), "a test": testOut(&report),
 		"an audit event": auditOut(&event), "a checkpoint": checkpointOut(&checkpoint), "a fault": faultOut(&fault),

@@ -438,7 +438,7 @@ func TestEverybodyMayAskWhoTheyAre(t *testing.T) {
 				permissions int
 			}{
 				registry.RoleObserver: {[]string{"factory.tools.read"}, "McpServerService/GetMcpServer", "McpServerService/RegisterMcpServer", 0},
-				executor:              {[]string{"factory.tools.internal"}, "McpRegistryService/ResolveTool", "McpServerService/GetMcpServer", 4},
+				executor:              {[]string{"factory.tools.internal"}, "McpRegistryService/ResolveTool", "McpServerService/GetMcpServer", 6},
 				registry.RolePlatformAdmin: {
 					[]string{"factory.tools.read", "factory.tools.admin", "factory.tools.internal"}, "McpServerService/ApproveLaunch", "Nothing/Nothing", len(access),
 				},

@@ -106,7 +106,7 @@ func DescriptorHealth(d *Descriptor, servers []BoundServer) (health Health, acti
 			retired++
 			s.Health = Health{
 				Level: LevelUnhealthy, Reason: string(ReasonServerRetired), Summary: "The server of a tool that is bound to it is retired",
-				Next: "Approve the tool at another server", Since: s.Health.Since,
+				Next: "Approve the tool at another server", Who: byGovernors, Since: s.Health.Since, Probing: ProbingNot,
 			}
 		}
 		if i == 0 || badness(s.Health.Level) > badness(health.Level) {

@@ -13,62 +13,130 @@ const (
 	LevelUnknown   Level = "unknown"
 )
 
-// Health is the one answer to "how is it, and what now", computed here only, so
-// that every face says the same.
+// Health is the one answer to "how is it, since when, and who can do what now",
+// computed here only, so that every face says the same.
 type Health struct {
 	Level   Level     `json:"level"`
 	Reason  string    `json:"reason"` // a cause, a reason or a status
 	Summary string    `json:"summary"`
 	Next    string    `json:"next"`
+	Who     []Party   `json:"who,omitempty"` // who can do that; none: nobody needs to, or nobody can
 	Since   time.Time `json:"since,omitzero"`
+	Probing Probing   `json:"probing"`
+}
+
+// with says what to do, and who can.
+func (h Health) with(r remedy) Health {
+	h.Next, h.Who = r.next, r.who
+	return h
 }
 
 // HealthOf says how a server is. last is its latest probe, nil when it was
-// never probed.
+// never probed; one of the server as it was reached before says nothing of it.
 func HealthOf(s *Server, last *Probe) Health {
+	if last != nil && last.TargetDigest != s.TargetDigest {
+		last = nil
+	}
+	h := healthOf(s, last)
+	h.Probing = probingOf(s, last)
+	if s.State.Probed() && last != nil && last.Flapping() {
+		h.Summary += "; it comes and goes, and has to stay well for longer before it counts"
+	}
+	return h
+}
+
+// HealthOfTest says of a test what a probe would have said: how the server is
+// that fails for a reason, or well.
+func HealthOfTest(reason Reason, message string, tools int, at time.Time) Health {
+	if reason == "" {
+		h := Health{Level: LevelHealthy, Reason: "ok", Summary: "Handshakes succeed", Since: at, Probing: ProbingDone}
+		if tools == 0 {
+			h.Reason, h.Summary, h.Probing = "no_tools", "Handshakes succeed; it offers no tools", ProbingEmpty
+		}
+		return h
+	}
+	h := Health{Level: LevelUnhealthy, Reason: string(reason), Summary: "Handshakes fail: " + message, Since: at, Probing: ProbingDone}
+	switch {
+	case reason.ours():
+		h.Level, h.Summary, h.Probing = LevelUnknown, "It could not be tried: "+message, ProbingUnknown
+	case reason == ReasonRateLimited:
+		h.Level, h.Summary, h.Probing = LevelHealthy, "Alive; it asked for fewer requests", ProbingWithheld
+	case reason.FaultsList():
+		h.Level, h.Summary = LevelDegraded, "The server's lists cannot be read: "+message
+	}
+	return h.with(remedyOf(reason))
+}
+
+func healthOf(s *Server, last *Probe) Health {
 	if s.State != StateRetired && s.LaunchPending() {
 		return launchHealth(s)
 	}
 	switch s.State {
 	case StateRetired:
-		return Health{LevelUnknown, "retired", "Retired servers are not watched", "", s.RetiredAt}
+		return Health{Level: LevelUnknown, Reason: "retired", Summary: "Retired servers are not watched", Since: s.RetiredAt}
 	case StateRegistered:
 		return registeredHealth(s)
 	case StateVerified:
-		if s.Discovery.Status == DiscoveryFailed {
-			return undiscoveredHealth(s)
-		}
-		switch s.Review.Status {
-		case ReviewPending:
-			return Health{LevelHealthy, "awaiting_approval", "Discovered; nothing is callable before an approval", "Review and approve it", s.Review.OpenedAt}
-		case ReviewRejected, ReviewExpired:
-			return Health{LevelHealthy, "review_" + string(s.Review.Status), "Discovered; the approval request was " + string(s.Review.Status), "Request a review to open it again", s.Review.DecidedAt}
-		case ReviewNone, ReviewApproved:
-		}
-		return Health{LevelHealthy, "verified", "Discovered; no approval is pending", "Request a review", s.Discovery.SucceededAt}
+		return verifiedHealth(s)
 	case StateDegraded:
 		return degradedHealth(s, last)
 	case StateActive:
 	}
+	return activeHealth(s, last)
+}
+
+func verifiedHealth(s *Server) Health {
+	if s.Discovery.Status == DiscoveryFailed {
+		return undiscoveredHealth(s)
+	}
+	switch s.Review.Status {
+	case ReviewPending:
+		return Health{
+			Level: LevelHealthy, Reason: "awaiting_approval", Summary: "Discovered; nothing is callable before an approval", Since: s.Review.OpenedAt,
+		}.with(remedy{"Review and approve it", byGovernors})
+	case ReviewRejected, ReviewExpired:
+		return Health{
+			Level: LevelHealthy, Reason: "review_" + string(s.Review.Status),
+			Summary: "Discovered; the approval request was " + string(s.Review.Status), Since: s.Review.DecidedAt,
+		}.with(remedy{"Request a review to open it again", byGovernors})
+	case ReviewNone, ReviewApproved:
+	}
+	return Health{
+		Level: LevelHealthy, Reason: "verified", Summary: "Discovered; no approval is pending", Since: s.Discovery.SucceededAt,
+	}.with(remedy{"Request a review", byGovernors})
+}
+
+func activeHealth(s *Server, last *Probe) Health {
 	// A good probe after a discovery that could not shake hands is the newer news.
 	mended := last != nil && last.Outcome == OutcomeOK && last.At.After(s.Discovery.FinishedAt) && !s.Discovery.Reason.FaultsList()
 	switch {
 	case s.Discovery.Status == DiscoveryFailed && !mended:
 		return undiscoveredHealth(s)
+	case last != nil && last.Outcome == OutcomeFailed: // and yet it is active
+		return Health{
+			Level: LevelDegraded, Reason: string(last.Reason), Since: last.Since,
+			Summary: "Handshakes fail, not yet for long enough to count: " + last.Message,
+		}.with(remedyOf(last.Reason))
 	case s.Review.Status == ReviewPending:
-		return Health{LevelHealthy, "review_pending", "Working; what changed since the approval waits for a review", "Review the changes", s.Review.OpenedAt}
+		return Health{
+			Level: LevelHealthy, Reason: "review_pending", Summary: "Working; what changed since the approval waits for a review", Since: s.Review.OpenedAt,
+		}.with(remedy{"Review the changes", byGovernors})
 	case last == nil:
-		return Health{LevelHealthy, "never_probed", "Approved and discovered; not probed yet", "", s.LastHandshakeAt}
+		return Health{Level: LevelHealthy, Reason: "never_probed", Summary: "Approved and discovered; not probed yet", Since: s.LastHandshakeAt}
 	case last.Outcome == OutcomeDependency:
 		reason := last.Reason
 		if !reason.ours() {
 			reason = ReasonDependency
 		}
-		return Health{LevelUnknown, string(reason), "The last probe could not be made: " + last.Message, advice(reason), last.Since}
+		return Health{
+			Level: LevelUnknown, Reason: string(reason), Summary: "The last probe could not be made: " + last.Message, Since: last.Since,
+		}.with(remedyOf(reason))
 	case last.Outcome == OutcomeDeferred:
-		return Health{LevelHealthy, string(ReasonRateLimited), "Alive; it asked for fewer requests", "", last.Since}
+		return Health{Level: LevelHealthy, Reason: string(ReasonRateLimited), Summary: "Alive; it asked for fewer requests", Since: last.Since}
+	case last.Outcome == OutcomeOK && last.ToolsDigest == emptyList:
+		return Health{Level: LevelHealthy, Reason: "no_tools", Summary: "Handshakes succeed; it offers no tools", Since: last.Since}
 	}
-	return Health{LevelHealthy, "ok", "Handshakes succeed", "", last.Since}
+	return Health{Level: LevelHealthy, Reason: "ok", Summary: "Handshakes succeed", Since: last.Since}
 }
 
 func launchHealth(s *Server) Health {
@@ -77,9 +145,9 @@ func launchHealth(s *Server) Health {
 		level = LevelDegraded
 	}
 	return Health{
-		level, string(ReasonLaunchPending), "Its process is not started before a person approved exactly this command",
-		"A platform administrator approves the launch", s.UpdatedAt,
-	}
+		Level: level, Reason: string(ReasonLaunchPending), Summary: "Its process is not started before a person approved exactly this command",
+		Since: s.UpdatedAt,
+	}.with(remedyOf(ReasonLaunchPending))
 }
 
 // undiscoveredHealth is that of a discovered server whose last discovery failed.
@@ -88,10 +156,11 @@ func undiscoveredHealth(s *Server) Health {
 	if s.Discovery.Reason.ours() {
 		level = LevelUnknown
 	}
+	r := remedyOf(s.Discovery.Reason)
+	r.next += ", then discover it again"
 	return Health{
-		level, string(s.Discovery.Reason), "The last discovery failed: " + s.Discovery.Message,
-		advice(s.Discovery.Reason) + ", then discover it again", s.Discovery.FinishedAt,
-	}
+		Level: level, Reason: string(s.Discovery.Reason), Summary: "The last discovery failed: " + s.Discovery.Message, Since: s.Discovery.FinishedAt,
+	}.with(r)
 }
 
 func registeredHealth(s *Server) Health {
@@ -101,12 +170,14 @@ func registeredHealth(s *Server) Health {
 		if s.Discovery.Reason.ours() {
 			level = LevelUnknown
 		}
-		return Health{level, string(s.Discovery.Reason), s.Discovery.Message, advice(s.Discovery.Reason) + "; it is tried again by itself", s.Discovery.FinishedAt}
+		r := remedyOf(s.Discovery.Reason)
+		r.next += "; it is tried again by itself"
+		return Health{Level: level, Reason: string(s.Discovery.Reason), Summary: s.Discovery.Message, Since: s.Discovery.FinishedAt}.with(r)
 	case DiscoveryRunning:
-		return Health{LevelUnknown, "discovering", "The first discovery is under way", "", s.CreatedAt}
+		return Health{Level: LevelUnknown, Reason: "discovering", Summary: "The first discovery is under way", Since: s.CreatedAt}
 	case DiscoveryNever, DiscoverySucceeded:
 	}
-	return Health{LevelUnknown, "never_discovered", "Nobody has met this server yet", "", s.CreatedAt}
+	return Health{Level: LevelUnknown, Reason: "never_discovered", Summary: "Nobody has met this server yet", Since: s.CreatedAt}
 }
 
 func degradedHealth(s *Server, last *Probe) Health {
@@ -114,69 +185,52 @@ func degradedHealth(s *Server, last *Probe) Health {
 	h := Health{Level: LevelDegraded, Reason: string(cause), Since: s.UpdatedAt}
 	switch cause {
 	case CauseHandshake:
-		h.Level, h.Summary, h.Next = LevelUnhealthy, "Handshakes fail", "Mend the server; it recovers by itself with the next good probe"
-		if last != nil && last.Outcome == OutcomeFailed {
-			h.Reason, h.Summary, h.Since = string(last.Reason), "Handshakes fail: "+last.Message, last.Since
-		}
+		return unreachableHealth(h, last)
 	case CauseSuspectEmpty:
-		h.Summary, h.Next = "The list of tools shrank suspiciously: "+s.Discovery.Message, "A second look decides; or discover it now"
+		h.Summary = "The list of tools shrank suspiciously: " + s.Discovery.Message
+		return h.with(remedy{"A second look decides; or discover it now", byDiscoverers})
 	case CauseMalformedList:
 		message := s.Discovery.Message
 		if last != nil && last.Outcome == OutcomeListFault {
 			message = last.Message
 		}
-		h.Summary, h.Next = "The server's lists cannot be read: "+message, "Mend the server; the next good list clears it"
 		if s.Discovery.Reason == ReasonQuotaExceeded && (last == nil || last.Outcome != OutcomeListFault) {
-			h.Summary, h.Next = "The server's lists are refused: "+message, advice(ReasonQuotaExceeded)+"; the next list that fits clears it"
+			h.Summary = "The server's lists are refused: " + message
+			r := remedyOf(ReasonQuotaExceeded)
+			r.next += "; the next list that fits clears it"
+			return h.with(r)
 		}
+		h.Summary = "The server's lists cannot be read: " + message
+		return h.with(remedy{"Mend the server; the next good list clears it", byServer})
 	case CauseCapabilityLoss:
-		h.Summary, h.Next = "The server no longer advertises what it did: "+s.Discovery.Message, "A second look decides; or discover it now"
+		h.Summary = "The server no longer advertises what it did: " + s.Discovery.Message
+		return h.with(remedy{"A second look decides; or discover it now", byDiscoverers})
 	case CauseServerTextChanged:
-		h.Summary, h.Next = "The server's instructions changed since they were approved", "Review and approve them"
+		h.Summary = "The server's instructions changed since they were approved"
+		return h.with(remedy{"Review and approve them", byGovernors})
 	case CauseQuarantined:
-		h.Level, h.Summary, h.Next = LevelUnhealthy, "Somebody quarantined this server", "Review and approve it again"
+		h.Level, h.Summary = LevelUnhealthy, "Somebody quarantined this server"
+		return h.with(remedy{"Review and approve it again", byGovernors})
 	case CauseAuthExceptionExpired:
-		h.Summary, h.Next = "The exception for no authentication has expired", "A platform administrator approves a new one"
+		h.Summary = "The exception for no authentication has expired"
+		return h.with(remedy{"A platform administrator approves a new one", byAdmins})
 	}
 	return h
 }
 
-// advice is what people can do about a server that cannot be discovered.
-func advice(reason Reason) string {
-	switch reason { //nolint:exhaustive // the others have nothing better than the last line
-	case ReasonBlockedAddress:
-		return "Give it an address that may be dialled, or have the operator add its network to outbound.allow_networks"
-	case ReasonAuthRequired, ReasonForbidden:
-		return "Register it with the authentication that it asks for"
-	case ReasonTLS:
-		return "Renew its certificate, or use the name that the certificate is for"
-	case ReasonUnknownCommand:
-		return "Have the operator put the command back on the allow-list, or take another one"
-	case ReasonCommandChanged:
-		return "Take the command as it is now and approve its launch"
-	case ReasonProcessLimit:
-		return "Look at what the server does; if it needs that much, have the operator raise the limits of its command"
-	case ReasonSandboxUnavailable:
-		return "Have the operator install bubblewrap where the worker runs"
-	case ReasonSlow, ReasonTimeout:
-		return "Make the server answer faster, or have the operator raise handshake_timeout_seconds"
-	case ReasonDNS:
-		return "Correct the host name"
-	case ReasonNotMCP, ReasonRedirected:
-		return "Correct the URL: it must be the MCP endpoint itself"
-	case ReasonUnsupportedVersion:
-		return "Bring the server to a protocol version that both speak"
-	case ReasonQuotaExceeded:
-		return "Retire servers that nobody needs, or have the operator raise the tenant's quota"
-	case ReasonTooLarge, ReasonTooMany, ReasonCursorLoop, ReasonMalformedList, ReasonListFailed, ReasonProtocolError:
-		return "Mend the server's answers"
-	case ReasonDependency:
-		return "See that the secret store and the connection's issuer answer; the server is not at fault"
-	case ReasonSecretRefUnresolved:
-		return "Have the operator put the secret where its reference says"
+// unreachableHealth is that of a server whose handshakes fail, or failed until
+// just now.
+func unreachableHealth(h Health, last *Probe) Health {
+	h.Level, h.Summary = LevelUnhealthy, "Handshakes fail"
+	repair := remedy{"Mend the server; it recovers by itself with the next good probe", byServer}
+	switch {
+	case last == nil:
+	case last.Outcome == OutcomeFailed:
+		h.Reason, h.Summary, h.Since = string(last.Reason), "Handshakes fail: "+last.Message, last.Since
+		repair.who = remedyOf(last.Reason).who
+	case last.Outcome == OutcomeOK:
+		h.Reason, h.Summary, h.Since = "recovering", "Handshakes succeed again, not yet for long enough to count", last.Since
+		repair = remedy{"Nothing: it recovers by itself when the next probes are good", nil}
 	}
-	if reason.ours() {
-		return "Correct the connection, or what its issuer knows of it; the server is not at fault"
-	}
-	return "Mend the server or its address"
+	return h.with(repair)
 }

@@ -732,7 +732,7 @@ func TestAGoodProbeIsNewerNewsThanAFailedDiscovery(t *testing.T) {
 	})
 	at := l.r.Server.Discovery.FinishedAt
 	for when, want := range map[time.Time]registry.Level{at.Add(-time.Minute): registry.LevelDegraded, at.Add(time.Minute): registry.LevelHealthy} {
-		if got := registry.HealthOf(&l.r.Server, &registry.Probe{Outcome: registry.OutcomeOK, At: when}); got.Level != want {
+		if got := registry.HealthOf(&l.r.Server, &registry.Probe{Outcome: registry.OutcomeOK, At: when, TargetDigest: l.r.Server.TargetDigest}); got.Level != want {
 			t.Errorf("probe at %s: %+v, want %s", when, got, want)
 		}
 	}
@@ -827,7 +827,9 @@ func TestWhatIsOursIsNotTheServersHealth(t *testing.T) {
 		l.sees("a")
 		l.approves("a")
 		l.probes(registry.OutcomeDependency)
-		check(registry.StateActive, &registry.Probe{Outcome: registry.OutcomeDependency, Reason: reason, Message: "no token", At: time.Now()})
+		check(registry.StateActive, &registry.Probe{
+			Outcome: registry.OutcomeDependency, Reason: reason, Message: "no token", At: time.Now(), TargetDigest: l.r.Server.TargetDigest,
+		})
 	}
 }
 

@@ -53,7 +53,7 @@ func describe(t *sheet, s server, offers *registryv1.GetMcpCapabilitiesResponse)
 	h := s.GetHealth()
 	t.field("Health", some(", ", healthWord(h), h.GetSummary(), orNothing("since ", when(h.GetSince()))))
 	t.field("Causes", strings.Join(s.GetCauses(), ", "))
-	t.field("Next step", h.GetNextStep())
+	whatNext(t, h)
 	for _, warning := range s.GetWarnings() {
 		t.field("Warning", warning)
 	}

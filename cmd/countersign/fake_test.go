@@ -353,12 +353,14 @@ func (f *fakeAPI) TestMcpServer(_ context.Context, r *registryv1.TestMcpServerRe
 	if s.GetName() == "flaky" {
 		return &registryv1.TestMcpServerResponse{
 			Reason: "unreachable", Message: "no connection to the server: \x1b[31mconnection refused", NextStep: "mend the server or its address",
-			Steps: []*registryv1.TestStep{step("connect", false, "connection refused")},
+			Steps:  []*registryv1.TestStep{step("connect", false, "connection refused")},
+			Health: health(registryv1.HealthLevel_HEALTH_LEVEL_UNHEALTHY, "unreachable", "Handshakes fail: connection refused", "mend the server or its address"),
 		}, nil
 	}
 	return &registryv1.TestMcpServerResponse{
 		Ok: true, ProtocolVersion: "2026-07-28", Reported: s.GetReported(), Capabilities: []string{"tools"}, Tools: 3,
-		Steps: []*registryv1.TestStep{step("connect", true, ""), step("server/discover", true, "2026-07-28"), step("tools/list", true, "3 in 1 page")},
+		Health: health(registryv1.HealthLevel_HEALTH_LEVEL_HEALTHY, "ok", "Handshakes succeed", ""),
+		Steps:  []*registryv1.TestStep{step("connect", true, ""), step("server/discover", true, "2026-07-28"), step("tools/list", true, "3 in 1 page")},
 	}, nil
 }
 
@@ -573,7 +575,11 @@ func day(n int) *timestamppb.Timestamp {
 }
 
 func health(level registryv1.HealthLevel, reason, summary, next string) *registryv1.Health {
-	return &registryv1.Health{Level: level, Reason: reason, Summary: summary, NextStep: next, Since: day(2)}
+	h := &registryv1.Health{Level: level, Reason: reason, Summary: summary, NextStep: next, Since: day(2), Probing: registryv1.Probing_PROBING_PROBED}
+	if next != "" {
+		h.WhoCanAct = []string{"server_operator", "PlatformAdmin"}
+	}
+	return h
 }
 
 func testServer(t *testing.T) (*fakeAPI, string) {

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	registryv1 "countersign/proto/countersign/registry/v1"
+	"countersign/registry"
 )
 
 var probes = view[*registryv1.Probe]{
@@ -101,7 +103,8 @@ func (c *cli) showHealth(name string, period time.Duration, h *registryv1.GetMcp
 	}
 	return c.show(report, []string{name}, func(s *sheet) {
 		s.field("Health", some(", ", healthWord(h.GetHealth()), h.GetHealth().GetSummary(), orNothing("since ", when(h.GetHealth().GetSince()))))
-		s.field("Next step", h.GetHealth().GetNextStep())
+		s.field("Probes", probingLine(h.GetHealth().GetProbing()))
+		whatNext(s, h.GetHealth())
 		s.field("Uptime", uptimeLine(h.GetUptime(), period))
 		if u := h.GetUptime(); u.GetGood() > 0 {
 			s.field("Answers in", fmt.Sprintf("%s (half of them), %s (9 of 10), %s (99 of 100)",
@@ -112,6 +115,22 @@ func (c *cli) showHealth(name string, period time.Duration, h *registryv1.GetMcp
 			writeTable(s, probes.columns, last)
 		}
 	})
+}
+
+// whatNext writes what is to be done about a server's health, and who can.
+func whatNext(s *sheet, h *registryv1.Health) {
+	s.field("Next step", h.GetNextStep())
+	if h.GetNextStep() != "" {
+		s.field("Who can act", strings.Join(h.GetWhoCanAct(), ", "))
+	}
+}
+
+// probingLine is what probes know of a server: its word, and what that means.
+func probingLine(p registryv1.Probing) string {
+	if p == registryv1.Probing_PROBING_UNSPECIFIED {
+		return "" // of an API that does not say it
+	}
+	return some(": ", word(p), registry.Probing(word(p)).Means())
 }
 
 // uptimeLine tells apart: never probed, probed and nothing learnt, and a share.

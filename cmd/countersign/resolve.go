@@ -96,7 +96,7 @@ func describeResolution(s *sheet, r resolution) {
 	}
 	h := r.GetHealth()
 	s.field("Health", some(", ", healthWord(h), h.GetSummary()))
-	s.field("Next step", h.GetNextStep())
+	whatNext(s, h)
 	to := r.GetRouting()
 	if to == nil {
 		return

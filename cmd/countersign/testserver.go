@@ -53,6 +53,10 @@ func (c *cli) showTest(name string, r *registryv1.TestMcpServerResponse) error {
 		if r.GetOk() {
 			s.field("Listed", fmt.Sprintf("%d tools, %d resources, %d templates, %d prompts", r.GetTools(), r.GetResources(), r.GetTemplates(), r.GetPrompts()))
 		}
+		if h := r.GetHealth(); h != nil {
+			s.field("So it is", some(", ", healthWord(h), h.GetSummary()))
+			s.field("Who can act", strings.Join(h.GetWhoCanAct(), ", "))
+		}
 		s.field("Tolerated", strings.Join(r.GetQuirks(), ", "))
 	})
 	if err != nil || r.GetOk() {

@@ -1101,7 +1101,9 @@ type TestMcpServerResponse struct {
 	// Resource templates that it listed.
 	Templates int32 `protobuf:"varint,12,opt,name=templates,proto3" json:"templates,omitempty"`
 	// Peculiarities that were tolerated.
-	Quirks        []string `protobuf:"bytes,13,rep,name=quirks,proto3" json:"quirks,omitempty"`
+	Quirks []string `protobuf:"bytes,13,rep,name=quirks,proto3" json:"quirks,omitempty"`
+	// How the server is, as a probe would have said; next_step is of it.
+	Health        *Health `protobuf:"bytes,14,opt,name=health,proto3" json:"health,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1223,6 +1225,13 @@ func (x *TestMcpServerResponse) GetTemplates() int32 {
 func (x *TestMcpServerResponse) GetQuirks() []string {
 	if x != nil {
 		return x.Quirks
+	}
+	return nil
+}
+
+func (x *TestMcpServerResponse) GetHealth() *Health {
+	if x != nil {
+		return x.Health
 	}
 	return nil
 }
@@ -3623,7 +3632,7 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\x04done\x18\x03 \x01(\bR\x04done\"?\n" +
 	"\x14TestMcpServerRequest\x12'\n" +
 	"\tserver_id\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01(\x80\x01R\bserverId\"\xc9\x03\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\x01R\bserverId\"\x82\x04\n" +
 	"\x15TestMcpServerResponse\x12\x0e\n" +
 	"\x02ok\x18\x01 \x01(\bR\x02ok\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
@@ -3638,7 +3647,8 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	" \x01(\x05R\tresources\x12\x18\n" +
 	"\aprompts\x18\v \x01(\x05R\aprompts\x12\x1c\n" +
 	"\ttemplates\x18\f \x01(\x05R\ttemplates\x12\x16\n" +
-	"\x06quirks\x18\r \x03(\tR\x06quirks\"}\n" +
+	"\x06quirks\x18\r \x03(\tR\x06quirks\x127\n" +
+	"\x06health\x18\x0e \x01(\v2\x1f.countersign.registry.v1.HealthR\x06health\"}\n" +
 	"\bTestStep\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02ok\x18\x02 \x01(\bR\x02ok\x12\x16\n" +
@@ -3945,23 +3955,24 @@ var file_countersign_registry_v1_mcp_server_service_proto_goTypes = []any{
 	(*durationpb.Duration)(nil),             // 53: google.protobuf.Duration
 	(*Run)(nil),                             // 54: countersign.registry.v1.Run
 	(*ReportedIdentity)(nil),                // 55: countersign.registry.v1.ReportedIdentity
-	(*Review)(nil),                          // 56: countersign.registry.v1.Review
-	(*Tool)(nil),                            // 57: countersign.registry.v1.Tool
-	(*Resource)(nil),                        // 58: countersign.registry.v1.Resource
-	(*Prompt)(nil),                          // 59: countersign.registry.v1.Prompt
-	(*timestamppb.Timestamp)(nil),           // 60: google.protobuf.Timestamp
-	(SideEffectClass)(0),                    // 61: countersign.registry.v1.SideEffectClass
-	(*ShownReview)(nil),                     // 62: countersign.registry.v1.ShownReview
-	(*GetReviewRequest)(nil),                // 63: countersign.registry.v1.GetReviewRequest
-	(*GetDiffRequest)(nil),                  // 64: countersign.registry.v1.GetDiffRequest
-	(*GetMcpServerHealthRequest)(nil),       // 65: countersign.registry.v1.GetMcpServerHealthRequest
-	(*ListProbesRequest)(nil),               // 66: countersign.registry.v1.ListProbesRequest
-	(*ListSnapshotsRequest)(nil),            // 67: countersign.registry.v1.ListSnapshotsRequest
-	(*GetReviewResponse)(nil),               // 68: countersign.registry.v1.GetReviewResponse
-	(*GetDiffResponse)(nil),                 // 69: countersign.registry.v1.GetDiffResponse
-	(*GetMcpServerHealthResponse)(nil),      // 70: countersign.registry.v1.GetMcpServerHealthResponse
-	(*ListProbesResponse)(nil),              // 71: countersign.registry.v1.ListProbesResponse
-	(*ListSnapshotsResponse)(nil),           // 72: countersign.registry.v1.ListSnapshotsResponse
+	(*Health)(nil),                          // 56: countersign.registry.v1.Health
+	(*Review)(nil),                          // 57: countersign.registry.v1.Review
+	(*Tool)(nil),                            // 58: countersign.registry.v1.Tool
+	(*Resource)(nil),                        // 59: countersign.registry.v1.Resource
+	(*Prompt)(nil),                          // 60: countersign.registry.v1.Prompt
+	(*timestamppb.Timestamp)(nil),           // 61: google.protobuf.Timestamp
+	(SideEffectClass)(0),                    // 62: countersign.registry.v1.SideEffectClass
+	(*ShownReview)(nil),                     // 63: countersign.registry.v1.ShownReview
+	(*GetReviewRequest)(nil),                // 64: countersign.registry.v1.GetReviewRequest
+	(*GetDiffRequest)(nil),                  // 65: countersign.registry.v1.GetDiffRequest
+	(*GetMcpServerHealthRequest)(nil),       // 66: countersign.registry.v1.GetMcpServerHealthRequest
+	(*ListProbesRequest)(nil),               // 67: countersign.registry.v1.ListProbesRequest
+	(*ListSnapshotsRequest)(nil),            // 68: countersign.registry.v1.ListSnapshotsRequest
+	(*GetReviewResponse)(nil),               // 69: countersign.registry.v1.GetReviewResponse
+	(*GetDiffResponse)(nil),                 // 70: countersign.registry.v1.GetDiffResponse
+	(*GetMcpServerHealthResponse)(nil),      // 71: countersign.registry.v1.GetMcpServerHealthResponse
+	(*ListProbesResponse)(nil),              // 72: countersign.registry.v1.ListProbesResponse
+	(*ListSnapshotsResponse)(nil),           // 73: countersign.registry.v1.ListSnapshotsResponse
 }
 var file_countersign_registry_v1_mcp_server_service_proto_depIdxs = []int32{
 	48, // 0: countersign.registry.v1.RegisterMcpServerRequest.direction:type_name -> countersign.registry.v1.McpDirection
@@ -3980,89 +3991,90 @@ var file_countersign_registry_v1_mcp_server_service_proto_depIdxs = []int32{
 	51, // 13: countersign.registry.v1.DiscoverMcpCapabilitiesResponse.server:type_name -> countersign.registry.v1.McpServer
 	16, // 14: countersign.registry.v1.TestMcpServerResponse.steps:type_name -> countersign.registry.v1.TestStep
 	55, // 15: countersign.registry.v1.TestMcpServerResponse.reported:type_name -> countersign.registry.v1.ReportedIdentity
-	53, // 16: countersign.registry.v1.TestStep.duration:type_name -> google.protobuf.Duration
-	0,  // 17: countersign.registry.v1.GetMcpCapabilitiesRequest.view:type_name -> countersign.registry.v1.CapabilityView
-	56, // 18: countersign.registry.v1.GetMcpCapabilitiesResponse.review:type_name -> countersign.registry.v1.Review
-	57, // 19: countersign.registry.v1.GetMcpCapabilitiesResponse.tools:type_name -> countersign.registry.v1.Tool
-	58, // 20: countersign.registry.v1.GetMcpCapabilitiesResponse.resources:type_name -> countersign.registry.v1.Resource
-	59, // 21: countersign.registry.v1.GetMcpCapabilitiesResponse.prompts:type_name -> countersign.registry.v1.Prompt
-	21, // 22: countersign.registry.v1.GetCapabilityReportResponse.report:type_name -> countersign.registry.v1.CapabilityReport
-	55, // 23: countersign.registry.v1.CapabilityReport.reported:type_name -> countersign.registry.v1.ReportedIdentity
-	22, // 24: countersign.registry.v1.CapabilityReport.known_servers:type_name -> countersign.registry.v1.KnownServer
-	23, // 25: countersign.registry.v1.CapabilityReport.capabilities:type_name -> countersign.registry.v1.CapabilityState
-	25, // 26: countersign.registry.v1.CapabilityReport.tools:type_name -> countersign.registry.v1.ReportedTool
-	25, // 27: countersign.registry.v1.CapabilityReport.foreign_tools:type_name -> countersign.registry.v1.ReportedTool
-	25, // 28: countersign.registry.v1.CapabilityReport.quarantined_tools:type_name -> countersign.registry.v1.ReportedTool
-	60, // 29: countersign.registry.v1.CapabilityReport.look_time:type_name -> google.protobuf.Timestamp
-	2,  // 30: countersign.registry.v1.CapabilityState.blocker:type_name -> countersign.registry.v1.CapabilityBlocker
-	1,  // 31: countersign.registry.v1.CapabilityState.since_axis:type_name -> countersign.registry.v1.CapabilityAxis
-	24, // 32: countersign.registry.v1.CapabilityState.required_arguments:type_name -> countersign.registry.v1.RequiredArgument
-	61, // 33: countersign.registry.v1.ToolLine.class:type_name -> countersign.registry.v1.SideEffectClass
-	26, // 34: countersign.registry.v1.ActivateMcpServerRequest.tools:type_name -> countersign.registry.v1.ToolLine
-	27, // 35: countersign.registry.v1.ActivateMcpServerRequest.resources:type_name -> countersign.registry.v1.ResourceLine
-	28, // 36: countersign.registry.v1.ActivateMcpServerRequest.prompts:type_name -> countersign.registry.v1.PromptLine
-	60, // 37: countersign.registry.v1.ActivateMcpServerRequest.exception_expire_time:type_name -> google.protobuf.Timestamp
-	51, // 38: countersign.registry.v1.ActivateMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	51, // 39: countersign.registry.v1.RejectMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	51, // 40: countersign.registry.v1.RequestReviewResponse.server:type_name -> countersign.registry.v1.McpServer
-	51, // 41: countersign.registry.v1.ApproveLaunchResponse.server:type_name -> countersign.registry.v1.McpServer
-	51, // 42: countersign.registry.v1.QuarantineMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	51, // 43: countersign.registry.v1.RetireMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
-	54, // 44: countersign.registry.v1.ListMcpServerRunsResponse.runs:type_name -> countersign.registry.v1.Run
-	60, // 45: countersign.registry.v1.Decision.decide_time:type_name -> google.protobuf.Timestamp
-	26, // 46: countersign.registry.v1.Decision.tool_lines:type_name -> countersign.registry.v1.ToolLine
-	27, // 47: countersign.registry.v1.Decision.resource_lines:type_name -> countersign.registry.v1.ResourceLine
-	28, // 48: countersign.registry.v1.Decision.prompt_lines:type_name -> countersign.registry.v1.PromptLine
-	60, // 49: countersign.registry.v1.Decision.exception_expire_time:type_name -> google.protobuf.Timestamp
-	62, // 50: countersign.registry.v1.Decision.shown:type_name -> countersign.registry.v1.ShownReview
-	44, // 51: countersign.registry.v1.ListDecisionsResponse.decisions:type_name -> countersign.registry.v1.Decision
-	3,  // 52: countersign.registry.v1.McpServerService.RegisterMcpServer:input_type -> countersign.registry.v1.RegisterMcpServerRequest
-	5,  // 53: countersign.registry.v1.McpServerService.GetMcpServer:input_type -> countersign.registry.v1.GetMcpServerRequest
-	7,  // 54: countersign.registry.v1.McpServerService.ListMcpServers:input_type -> countersign.registry.v1.ListMcpServersRequest
-	9,  // 55: countersign.registry.v1.McpServerService.UpdateMcpServer:input_type -> countersign.registry.v1.UpdateMcpServerRequest
-	12, // 56: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:input_type -> countersign.registry.v1.DiscoverMcpCapabilitiesRequest
-	14, // 57: countersign.registry.v1.McpServerService.TestMcpServer:input_type -> countersign.registry.v1.TestMcpServerRequest
-	17, // 58: countersign.registry.v1.McpServerService.GetMcpCapabilities:input_type -> countersign.registry.v1.GetMcpCapabilitiesRequest
-	19, // 59: countersign.registry.v1.McpServerService.GetCapabilityReport:input_type -> countersign.registry.v1.GetCapabilityReportRequest
-	63, // 60: countersign.registry.v1.McpServerService.GetReview:input_type -> countersign.registry.v1.GetReviewRequest
-	64, // 61: countersign.registry.v1.McpServerService.GetDiff:input_type -> countersign.registry.v1.GetDiffRequest
-	65, // 62: countersign.registry.v1.McpServerService.GetMcpServerHealth:input_type -> countersign.registry.v1.GetMcpServerHealthRequest
-	66, // 63: countersign.registry.v1.McpServerService.ListProbes:input_type -> countersign.registry.v1.ListProbesRequest
-	67, // 64: countersign.registry.v1.McpServerService.ListSnapshots:input_type -> countersign.registry.v1.ListSnapshotsRequest
-	43, // 65: countersign.registry.v1.McpServerService.ListDecisions:input_type -> countersign.registry.v1.ListDecisionsRequest
-	29, // 66: countersign.registry.v1.McpServerService.ActivateMcpServer:input_type -> countersign.registry.v1.ActivateMcpServerRequest
-	35, // 67: countersign.registry.v1.McpServerService.ApproveLaunch:input_type -> countersign.registry.v1.ApproveLaunchRequest
-	31, // 68: countersign.registry.v1.McpServerService.RejectMcpServer:input_type -> countersign.registry.v1.RejectMcpServerRequest
-	33, // 69: countersign.registry.v1.McpServerService.RequestReview:input_type -> countersign.registry.v1.RequestReviewRequest
-	37, // 70: countersign.registry.v1.McpServerService.QuarantineMcpServer:input_type -> countersign.registry.v1.QuarantineMcpServerRequest
-	39, // 71: countersign.registry.v1.McpServerService.RetireMcpServer:input_type -> countersign.registry.v1.RetireMcpServerRequest
-	41, // 72: countersign.registry.v1.McpServerService.ListMcpServerRuns:input_type -> countersign.registry.v1.ListMcpServerRunsRequest
-	4,  // 73: countersign.registry.v1.McpServerService.RegisterMcpServer:output_type -> countersign.registry.v1.RegisterMcpServerResponse
-	6,  // 74: countersign.registry.v1.McpServerService.GetMcpServer:output_type -> countersign.registry.v1.GetMcpServerResponse
-	8,  // 75: countersign.registry.v1.McpServerService.ListMcpServers:output_type -> countersign.registry.v1.ListMcpServersResponse
-	11, // 76: countersign.registry.v1.McpServerService.UpdateMcpServer:output_type -> countersign.registry.v1.UpdateMcpServerResponse
-	13, // 77: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:output_type -> countersign.registry.v1.DiscoverMcpCapabilitiesResponse
-	15, // 78: countersign.registry.v1.McpServerService.TestMcpServer:output_type -> countersign.registry.v1.TestMcpServerResponse
-	18, // 79: countersign.registry.v1.McpServerService.GetMcpCapabilities:output_type -> countersign.registry.v1.GetMcpCapabilitiesResponse
-	20, // 80: countersign.registry.v1.McpServerService.GetCapabilityReport:output_type -> countersign.registry.v1.GetCapabilityReportResponse
-	68, // 81: countersign.registry.v1.McpServerService.GetReview:output_type -> countersign.registry.v1.GetReviewResponse
-	69, // 82: countersign.registry.v1.McpServerService.GetDiff:output_type -> countersign.registry.v1.GetDiffResponse
-	70, // 83: countersign.registry.v1.McpServerService.GetMcpServerHealth:output_type -> countersign.registry.v1.GetMcpServerHealthResponse
-	71, // 84: countersign.registry.v1.McpServerService.ListProbes:output_type -> countersign.registry.v1.ListProbesResponse
-	72, // 85: countersign.registry.v1.McpServerService.ListSnapshots:output_type -> countersign.registry.v1.ListSnapshotsResponse
-	45, // 86: countersign.registry.v1.McpServerService.ListDecisions:output_type -> countersign.registry.v1.ListDecisionsResponse
-	30, // 87: countersign.registry.v1.McpServerService.ActivateMcpServer:output_type -> countersign.registry.v1.ActivateMcpServerResponse
-	36, // 88: countersign.registry.v1.McpServerService.ApproveLaunch:output_type -> countersign.registry.v1.ApproveLaunchResponse
-	32, // 89: countersign.registry.v1.McpServerService.RejectMcpServer:output_type -> countersign.registry.v1.RejectMcpServerResponse
-	34, // 90: countersign.registry.v1.McpServerService.RequestReview:output_type -> countersign.registry.v1.RequestReviewResponse
-	38, // 91: countersign.registry.v1.McpServerService.QuarantineMcpServer:output_type -> countersign.registry.v1.QuarantineMcpServerResponse
-	40, // 92: countersign.registry.v1.McpServerService.RetireMcpServer:output_type -> countersign.registry.v1.RetireMcpServerResponse
-	42, // 93: countersign.registry.v1.McpServerService.ListMcpServerRuns:output_type -> countersign.registry.v1.ListMcpServerRunsResponse
-	73, // [73:94] is the sub-list for method output_type
-	52, // [52:73] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	56, // 16: countersign.registry.v1.TestMcpServerResponse.health:type_name -> countersign.registry.v1.Health
+	53, // 17: countersign.registry.v1.TestStep.duration:type_name -> google.protobuf.Duration
+	0,  // 18: countersign.registry.v1.GetMcpCapabilitiesRequest.view:type_name -> countersign.registry.v1.CapabilityView
+	57, // 19: countersign.registry.v1.GetMcpCapabilitiesResponse.review:type_name -> countersign.registry.v1.Review
+	58, // 20: countersign.registry.v1.GetMcpCapabilitiesResponse.tools:type_name -> countersign.registry.v1.Tool
+	59, // 21: countersign.registry.v1.GetMcpCapabilitiesResponse.resources:type_name -> countersign.registry.v1.Resource
+	60, // 22: countersign.registry.v1.GetMcpCapabilitiesResponse.prompts:type_name -> countersign.registry.v1.Prompt
+	21, // 23: countersign.registry.v1.GetCapabilityReportResponse.report:type_name -> countersign.registry.v1.CapabilityReport
+	55, // 24: countersign.registry.v1.CapabilityReport.reported:type_name -> countersign.registry.v1.ReportedIdentity
+	22, // 25: countersign.registry.v1.CapabilityReport.known_servers:type_name -> countersign.registry.v1.KnownServer
+	23, // 26: countersign.registry.v1.CapabilityReport.capabilities:type_name -> countersign.registry.v1.CapabilityState
+	25, // 27: countersign.registry.v1.CapabilityReport.tools:type_name -> countersign.registry.v1.ReportedTool
+	25, // 28: countersign.registry.v1.CapabilityReport.foreign_tools:type_name -> countersign.registry.v1.ReportedTool
+	25, // 29: countersign.registry.v1.CapabilityReport.quarantined_tools:type_name -> countersign.registry.v1.ReportedTool
+	61, // 30: countersign.registry.v1.CapabilityReport.look_time:type_name -> google.protobuf.Timestamp
+	2,  // 31: countersign.registry.v1.CapabilityState.blocker:type_name -> countersign.registry.v1.CapabilityBlocker
+	1,  // 32: countersign.registry.v1.CapabilityState.since_axis:type_name -> countersign.registry.v1.CapabilityAxis
+	24, // 33: countersign.registry.v1.CapabilityState.required_arguments:type_name -> countersign.registry.v1.RequiredArgument
+	62, // 34: countersign.registry.v1.ToolLine.class:type_name -> countersign.registry.v1.SideEffectClass
+	26, // 35: countersign.registry.v1.ActivateMcpServerRequest.tools:type_name -> countersign.registry.v1.ToolLine
+	27, // 36: countersign.registry.v1.ActivateMcpServerRequest.resources:type_name -> countersign.registry.v1.ResourceLine
+	28, // 37: countersign.registry.v1.ActivateMcpServerRequest.prompts:type_name -> countersign.registry.v1.PromptLine
+	61, // 38: countersign.registry.v1.ActivateMcpServerRequest.exception_expire_time:type_name -> google.protobuf.Timestamp
+	51, // 39: countersign.registry.v1.ActivateMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	51, // 40: countersign.registry.v1.RejectMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	51, // 41: countersign.registry.v1.RequestReviewResponse.server:type_name -> countersign.registry.v1.McpServer
+	51, // 42: countersign.registry.v1.ApproveLaunchResponse.server:type_name -> countersign.registry.v1.McpServer
+	51, // 43: countersign.registry.v1.QuarantineMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	51, // 44: countersign.registry.v1.RetireMcpServerResponse.server:type_name -> countersign.registry.v1.McpServer
+	54, // 45: countersign.registry.v1.ListMcpServerRunsResponse.runs:type_name -> countersign.registry.v1.Run
+	61, // 46: countersign.registry.v1.Decision.decide_time:type_name -> google.protobuf.Timestamp
+	26, // 47: countersign.registry.v1.Decision.tool_lines:type_name -> countersign.registry.v1.ToolLine
+	27, // 48: countersign.registry.v1.Decision.resource_lines:type_name -> countersign.registry.v1.ResourceLine
+	28, // 49: countersign.registry.v1.Decision.prompt_lines:type_name -> countersign.registry.v1.PromptLine
+	61, // 50: countersign.registry.v1.Decision.exception_expire_time:type_name -> google.protobuf.Timestamp
+	63, // 51: countersign.registry.v1.Decision.shown:type_name -> countersign.registry.v1.ShownReview
+	44, // 52: countersign.registry.v1.ListDecisionsResponse.decisions:type_name -> countersign.registry.v1.Decision
+	3,  // 53: countersign.registry.v1.McpServerService.RegisterMcpServer:input_type -> countersign.registry.v1.RegisterMcpServerRequest
+	5,  // 54: countersign.registry.v1.McpServerService.GetMcpServer:input_type -> countersign.registry.v1.GetMcpServerRequest
+	7,  // 55: countersign.registry.v1.McpServerService.ListMcpServers:input_type -> countersign.registry.v1.ListMcpServersRequest
+	9,  // 56: countersign.registry.v1.McpServerService.UpdateMcpServer:input_type -> countersign.registry.v1.UpdateMcpServerRequest
+	12, // 57: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:input_type -> countersign.registry.v1.DiscoverMcpCapabilitiesRequest
+	14, // 58: countersign.registry.v1.McpServerService.TestMcpServer:input_type -> countersign.registry.v1.TestMcpServerRequest
+	17, // 59: countersign.registry.v1.McpServerService.GetMcpCapabilities:input_type -> countersign.registry.v1.GetMcpCapabilitiesRequest
+	19, // 60: countersign.registry.v1.McpServerService.GetCapabilityReport:input_type -> countersign.registry.v1.GetCapabilityReportRequest
+	64, // 61: countersign.registry.v1.McpServerService.GetReview:input_type -> countersign.registry.v1.GetReviewRequest
+	65, // 62: countersign.registry.v1.McpServerService.GetDiff:input_type -> countersign.registry.v1.GetDiffRequest
+	66, // 63: countersign.registry.v1.McpServerService.GetMcpServerHealth:input_type -> countersign.registry.v1.GetMcpServerHealthRequest
+	67, // 64: countersign.registry.v1.McpServerService.ListProbes:input_type -> countersign.registry.v1.ListProbesRequest
+	68, // 65: countersign.registry.v1.McpServerService.ListSnapshots:input_type -> countersign.registry.v1.ListSnapshotsRequest
+	43, // 66: countersign.registry.v1.McpServerService.ListDecisions:input_type -> countersign.registry.v1.ListDecisionsRequest
+	29, // 67: countersign.registry.v1.McpServerService.ActivateMcpServer:input_type -> countersign.registry.v1.ActivateMcpServerRequest
+	35, // 68: countersign.registry.v1.McpServerService.ApproveLaunch:input_type -> countersign.registry.v1.ApproveLaunchRequest
+	31, // 69: countersign.registry.v1.McpServerService.RejectMcpServer:input_type -> countersign.registry.v1.RejectMcpServerRequest
+	33, // 70: countersign.registry.v1.McpServerService.RequestReview:input_type -> countersign.registry.v1.RequestReviewRequest
+	37, // 71: countersign.registry.v1.McpServerService.QuarantineMcpServer:input_type -> countersign.registry.v1.QuarantineMcpServerRequest
+	39, // 72: countersign.registry.v1.McpServerService.RetireMcpServer:input_type -> countersign.registry.v1.RetireMcpServerRequest
+	41, // 73: countersign.registry.v1.McpServerService.ListMcpServerRuns:input_type -> countersign.registry.v1.ListMcpServerRunsRequest
+	4,  // 74: countersign.registry.v1.McpServerService.RegisterMcpServer:output_type -> countersign.registry.v1.RegisterMcpServerResponse
+	6,  // 75: countersign.registry.v1.McpServerService.GetMcpServer:output_type -> countersign.registry.v1.GetMcpServerResponse
+	8,  // 76: countersign.registry.v1.McpServerService.ListMcpServers:output_type -> countersign.registry.v1.ListMcpServersResponse
+	11, // 77: countersign.registry.v1.McpServerService.UpdateMcpServer:output_type -> countersign.registry.v1.UpdateMcpServerResponse
+	13, // 78: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:output_type -> countersign.registry.v1.DiscoverMcpCapabilitiesResponse
+	15, // 79: countersign.registry.v1.McpServerService.TestMcpServer:output_type -> countersign.registry.v1.TestMcpServerResponse
+	18, // 80: countersign.registry.v1.McpServerService.GetMcpCapabilities:output_type -> countersign.registry.v1.GetMcpCapabilitiesResponse
+	20, // 81: countersign.registry.v1.McpServerService.GetCapabilityReport:output_type -> countersign.registry.v1.GetCapabilityReportResponse
+	69, // 82: countersign.registry.v1.McpServerService.GetReview:output_type -> countersign.registry.v1.GetReviewResponse
+	70, // 83: countersign.registry.v1.McpServerService.GetDiff:output_type -> countersign.registry.v1.GetDiffResponse
+	71, // 84: countersign.registry.v1.McpServerService.GetMcpServerHealth:output_type -> countersign.registry.v1.GetMcpServerHealthResponse
+	72, // 85: countersign.registry.v1.McpServerService.ListProbes:output_type -> countersign.registry.v1.ListProbesResponse
+	73, // 86: countersign.registry.v1.McpServerService.ListSnapshots:output_type -> countersign.registry.v1.ListSnapshotsResponse
+	45, // 87: countersign.registry.v1.McpServerService.ListDecisions:output_type -> countersign.registry.v1.ListDecisionsResponse
+	30, // 88: countersign.registry.v1.McpServerService.ActivateMcpServer:output_type -> countersign.registry.v1.ActivateMcpServerResponse
+	36, // 89: countersign.registry.v1.McpServerService.ApproveLaunch:output_type -> countersign.registry.v1.ApproveLaunchResponse
+	32, // 90: countersign.registry.v1.McpServerService.RejectMcpServer:output_type -> countersign.registry.v1.RejectMcpServerResponse
+	34, // 91: countersign.registry.v1.McpServerService.RequestReview:output_type -> countersign.registry.v1.RequestReviewResponse
+	38, // 92: countersign.registry.v1.McpServerService.QuarantineMcpServer:output_type -> countersign.registry.v1.QuarantineMcpServerResponse
+	40, // 93: countersign.registry.v1.McpServerService.RetireMcpServer:output_type -> countersign.registry.v1.RetireMcpServerResponse
+	42, // 94: countersign.registry.v1.McpServerService.ListMcpServerRuns:output_type -> countersign.registry.v1.ListMcpServerRunsResponse
+	74, // [74:95] is the sub-list for method output_type
+	53, // [53:74] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_countersign_registry_v1_mcp_server_service_proto_init() }

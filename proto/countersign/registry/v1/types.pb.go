@@ -372,6 +372,76 @@ func (HealthLevel) EnumDescriptor() ([]byte, []int) {
 	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{5}
 }
 
+// What probes know of a server; each is another answer.
+type Probing int32
+
+const (
+	// Not said: not of a server.
+	Probing_PROBING_UNSPECIFIED Probing = 0
+	// The last probe says how it is.
+	Probing_PROBING_PROBED Probing = 1
+	// It is to be probed, and was not yet as it is reached now.
+	Probing_PROBING_NEVER_PROBED Probing = 2
+	// Servers of its state are not probed.
+	Probing_PROBING_NOT_PROBED Probing = 3
+	// The last probe could not be made, for a reason of our own side.
+	Probing_PROBING_UNKNOWN Probing = 4
+	// What the last probe saw does not count yet: the server asked for patience,
+	// or must be seen so again.
+	Probing_PROBING_WITHHELD Probing = 5
+	// It answers, and offers no tools.
+	Probing_PROBING_EMPTY Probing = 6
+)
+
+// Enum value maps for Probing.
+var (
+	Probing_name = map[int32]string{
+		0: "PROBING_UNSPECIFIED",
+		1: "PROBING_PROBED",
+		2: "PROBING_NEVER_PROBED",
+		3: "PROBING_NOT_PROBED",
+		4: "PROBING_UNKNOWN",
+		5: "PROBING_WITHHELD",
+		6: "PROBING_EMPTY",
+	}
+	Probing_value = map[string]int32{
+		"PROBING_UNSPECIFIED":  0,
+		"PROBING_PROBED":       1,
+		"PROBING_NEVER_PROBED": 2,
+		"PROBING_NOT_PROBED":   3,
+		"PROBING_UNKNOWN":      4,
+		"PROBING_WITHHELD":     5,
+		"PROBING_EMPTY":        6,
+	}
+)
+
+func (x Probing) Enum() *Probing {
+	p := new(Probing)
+	*p = x
+	return p
+}
+
+func (x Probing) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Probing) Descriptor() protoreflect.EnumDescriptor {
+	return file_countersign_registry_v1_types_proto_enumTypes[6].Descriptor()
+}
+
+func (Probing) Type() protoreflect.EnumType {
+	return &file_countersign_registry_v1_types_proto_enumTypes[6]
+}
+
+func (x Probing) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Probing.Descriptor instead.
+func (Probing) EnumDescriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{6}
+}
+
 // Whether a server's command may be started.
 type LaunchStatus int32
 
@@ -409,11 +479,11 @@ func (x LaunchStatus) String() string {
 }
 
 func (LaunchStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_countersign_registry_v1_types_proto_enumTypes[6].Descriptor()
+	return file_countersign_registry_v1_types_proto_enumTypes[7].Descriptor()
 }
 
 func (LaunchStatus) Type() protoreflect.EnumType {
-	return &file_countersign_registry_v1_types_proto_enumTypes[6]
+	return &file_countersign_registry_v1_types_proto_enumTypes[7]
 }
 
 func (x LaunchStatus) Number() protoreflect.EnumNumber {
@@ -422,7 +492,7 @@ func (x LaunchStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LaunchStatus.Descriptor instead.
 func (LaunchStatus) EnumDescriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{6}
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{7}
 }
 
 // Where the review of a server stands.
@@ -474,11 +544,11 @@ func (x ReviewStatus) String() string {
 }
 
 func (ReviewStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_countersign_registry_v1_types_proto_enumTypes[7].Descriptor()
+	return file_countersign_registry_v1_types_proto_enumTypes[8].Descriptor()
 }
 
 func (ReviewStatus) Type() protoreflect.EnumType {
-	return &file_countersign_registry_v1_types_proto_enumTypes[7]
+	return &file_countersign_registry_v1_types_proto_enumTypes[8]
 }
 
 func (x ReviewStatus) Number() protoreflect.EnumNumber {
@@ -487,7 +557,7 @@ func (x ReviewStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReviewStatus.Descriptor instead.
 func (ReviewStatus) EnumDescriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{7}
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{8}
 }
 
 // What became of the last discovery.
@@ -535,11 +605,11 @@ func (x DiscoveryStatus) String() string {
 }
 
 func (DiscoveryStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_countersign_registry_v1_types_proto_enumTypes[8].Descriptor()
+	return file_countersign_registry_v1_types_proto_enumTypes[9].Descriptor()
 }
 
 func (DiscoveryStatus) Type() protoreflect.EnumType {
-	return &file_countersign_registry_v1_types_proto_enumTypes[8]
+	return &file_countersign_registry_v1_types_proto_enumTypes[9]
 }
 
 func (x DiscoveryStatus) Number() protoreflect.EnumNumber {
@@ -548,7 +618,7 @@ func (x DiscoveryStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DiscoveryStatus.Descriptor instead.
 func (DiscoveryStatus) EnumDescriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{8}
+	return file_countersign_registry_v1_types_proto_rawDescGZIP(), []int{9}
 }
 
 // One registered MCP server of one tenant.
@@ -1144,7 +1214,12 @@ type Health struct {
 	// What to do next.
 	NextStep string `protobuf:"bytes,4,opt,name=next_step,json=nextStep,proto3" json:"next_step,omitempty"`
 	// Since when.
-	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	Since *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	// What probes know of it.
+	Probing Probing `protobuf:"varint,6,opt,name=probing,proto3,enum=countersign.registry.v1.Probing" json:"probing,omitempty"`
+	// Who can do what is to be done next: roles of the tenant, server_operator
+	// (who runs the MCP server) or installation_operator.
+	WhoCanAct     []string `protobuf:"bytes,7,rep,name=who_can_act,json=whoCanAct,proto3" json:"who_can_act,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1210,6 +1285,20 @@ func (x *Health) GetNextStep() string {
 func (x *Health) GetSince() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Since
+	}
+	return nil
+}
+
+func (x *Health) GetProbing() Probing {
+	if x != nil {
+		return x.Probing
+	}
+	return Probing_PROBING_UNSPECIFIED
+}
+
+func (x *Health) GetWhoCanAct() []string {
+	if x != nil {
+		return x.WhoCanAct
 	}
 	return nil
 }
@@ -2608,13 +2697,15 @@ const file_countersign_registry_v1_types_proto_rawDesc = "" +
 	"approvedBy\x12=\n" +
 	"\fapprove_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vapproveTime\x12\x1f\n" +
 	"\vdecision_id\x18\x05 \x01(\tR\n" +
-	"decisionId\"\xc5\x01\n" +
+	"decisionId\"\xa1\x02\n" +
 	"\x06Health\x12:\n" +
 	"\x05level\x18\x01 \x01(\x0e2$.countersign.registry.v1.HealthLevelR\x05level\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
 	"\asummary\x18\x03 \x01(\tR\asummary\x12\x1b\n" +
 	"\tnext_step\x18\x04 \x01(\tR\bnextStep\x120\n" +
-	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xe4\x04\n" +
+	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12:\n" +
+	"\aprobing\x18\x06 \x01(\x0e2 .countersign.registry.v1.ProbingR\aprobing\x12\x1e\n" +
+	"\vwho_can_act\x18\a \x03(\tR\twhoCanAct\"\xe4\x04\n" +
 	"\x06Review\x12=\n" +
 	"\x06status\x18\x01 \x01(\x0e2%.countersign.registry.v1.ReviewStatusR\x06status\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12'\n" +
@@ -2777,7 +2868,15 @@ const file_countersign_registry_v1_types_proto_rawDesc = "" +
 	"\x14HEALTH_LEVEL_HEALTHY\x10\x01\x12\x19\n" +
 	"\x15HEALTH_LEVEL_DEGRADED\x10\x02\x12\x1a\n" +
 	"\x16HEALTH_LEVEL_UNHEALTHY\x10\x03\x12\x18\n" +
-	"\x14HEALTH_LEVEL_UNKNOWN\x10\x04*d\n" +
+	"\x14HEALTH_LEVEL_UNKNOWN\x10\x04*\xa6\x01\n" +
+	"\aProbing\x12\x17\n" +
+	"\x13PROBING_UNSPECIFIED\x10\x00\x12\x12\n" +
+	"\x0ePROBING_PROBED\x10\x01\x12\x18\n" +
+	"\x14PROBING_NEVER_PROBED\x10\x02\x12\x16\n" +
+	"\x12PROBING_NOT_PROBED\x10\x03\x12\x13\n" +
+	"\x0fPROBING_UNKNOWN\x10\x04\x12\x14\n" +
+	"\x10PROBING_WITHHELD\x10\x05\x12\x11\n" +
+	"\rPROBING_EMPTY\x10\x06*d\n" +
 	"\fLaunchStatus\x12\x1d\n" +
 	"\x19LAUNCH_STATUS_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15LAUNCH_STATUS_PENDING\x10\x01\x12\x1a\n" +
@@ -2808,7 +2907,7 @@ func file_countersign_registry_v1_types_proto_rawDescGZIP() []byte {
 	return file_countersign_registry_v1_types_proto_rawDescData
 }
 
-var file_countersign_registry_v1_types_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
+var file_countersign_registry_v1_types_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
 var file_countersign_registry_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_countersign_registry_v1_types_proto_goTypes = []any{
 	(McpDirection)(0),               // 0: countersign.registry.v1.McpDirection
@@ -2817,76 +2916,78 @@ var file_countersign_registry_v1_types_proto_goTypes = []any{
 	(McpServerState)(0),             // 3: countersign.registry.v1.McpServerState
 	(SideEffectClass)(0),            // 4: countersign.registry.v1.SideEffectClass
 	(HealthLevel)(0),                // 5: countersign.registry.v1.HealthLevel
-	(LaunchStatus)(0),               // 6: countersign.registry.v1.LaunchStatus
-	(ReviewStatus)(0),               // 7: countersign.registry.v1.ReviewStatus
-	(DiscoveryStatus)(0),            // 8: countersign.registry.v1.DiscoveryStatus
-	(*McpServer)(nil),               // 9: countersign.registry.v1.McpServer
-	(*Command)(nil),                 // 10: countersign.registry.v1.Command
-	(*Launch)(nil),                  // 11: countersign.registry.v1.Launch
-	(*Health)(nil),                  // 12: countersign.registry.v1.Health
-	(*Review)(nil),                  // 13: countersign.registry.v1.Review
-	(*ReviewVote)(nil),              // 14: countersign.registry.v1.ReviewVote
-	(*Discovery)(nil),               // 15: countersign.registry.v1.Discovery
-	(*AuthenticationException)(nil), // 16: countersign.registry.v1.AuthenticationException
-	(*BindingCounts)(nil),           // 17: countersign.registry.v1.BindingCounts
-	(*ReportedIdentity)(nil),        // 18: countersign.registry.v1.ReportedIdentity
-	(*Tool)(nil),                    // 19: countersign.registry.v1.Tool
-	(*Digests)(nil),                 // 20: countersign.registry.v1.Digests
-	(*Resource)(nil),                // 21: countersign.registry.v1.Resource
-	(*Prompt)(nil),                  // 22: countersign.registry.v1.Prompt
-	(*Run)(nil),                     // 23: countersign.registry.v1.Run
-	nil,                             // 24: countersign.registry.v1.McpServer.LabelsEntry
-	nil,                             // 25: countersign.registry.v1.Command.EnvEntry
-	(*timestamppb.Timestamp)(nil),   // 26: google.protobuf.Timestamp
+	(Probing)(0),                    // 6: countersign.registry.v1.Probing
+	(LaunchStatus)(0),               // 7: countersign.registry.v1.LaunchStatus
+	(ReviewStatus)(0),               // 8: countersign.registry.v1.ReviewStatus
+	(DiscoveryStatus)(0),            // 9: countersign.registry.v1.DiscoveryStatus
+	(*McpServer)(nil),               // 10: countersign.registry.v1.McpServer
+	(*Command)(nil),                 // 11: countersign.registry.v1.Command
+	(*Launch)(nil),                  // 12: countersign.registry.v1.Launch
+	(*Health)(nil),                  // 13: countersign.registry.v1.Health
+	(*Review)(nil),                  // 14: countersign.registry.v1.Review
+	(*ReviewVote)(nil),              // 15: countersign.registry.v1.ReviewVote
+	(*Discovery)(nil),               // 16: countersign.registry.v1.Discovery
+	(*AuthenticationException)(nil), // 17: countersign.registry.v1.AuthenticationException
+	(*BindingCounts)(nil),           // 18: countersign.registry.v1.BindingCounts
+	(*ReportedIdentity)(nil),        // 19: countersign.registry.v1.ReportedIdentity
+	(*Tool)(nil),                    // 20: countersign.registry.v1.Tool
+	(*Digests)(nil),                 // 21: countersign.registry.v1.Digests
+	(*Resource)(nil),                // 22: countersign.registry.v1.Resource
+	(*Prompt)(nil),                  // 23: countersign.registry.v1.Prompt
+	(*Run)(nil),                     // 24: countersign.registry.v1.Run
+	nil,                             // 25: countersign.registry.v1.McpServer.LabelsEntry
+	nil,                             // 26: countersign.registry.v1.Command.EnvEntry
+	(*timestamppb.Timestamp)(nil),   // 27: google.protobuf.Timestamp
 }
 var file_countersign_registry_v1_types_proto_depIdxs = []int32{
 	0,  // 0: countersign.registry.v1.McpServer.direction:type_name -> countersign.registry.v1.McpDirection
 	1,  // 1: countersign.registry.v1.McpServer.transport:type_name -> countersign.registry.v1.McpTransport
 	2,  // 2: countersign.registry.v1.McpServer.authentication:type_name -> countersign.registry.v1.McpAuthentication
 	3,  // 3: countersign.registry.v1.McpServer.state:type_name -> countersign.registry.v1.McpServerState
-	26, // 4: countersign.registry.v1.McpServer.last_handshake_at:type_name -> google.protobuf.Timestamp
-	24, // 5: countersign.registry.v1.McpServer.labels:type_name -> countersign.registry.v1.McpServer.LabelsEntry
-	12, // 6: countersign.registry.v1.McpServer.health:type_name -> countersign.registry.v1.Health
-	13, // 7: countersign.registry.v1.McpServer.review:type_name -> countersign.registry.v1.Review
-	15, // 8: countersign.registry.v1.McpServer.discovery:type_name -> countersign.registry.v1.Discovery
-	16, // 9: countersign.registry.v1.McpServer.authentication_exception:type_name -> countersign.registry.v1.AuthenticationException
-	17, // 10: countersign.registry.v1.McpServer.counts:type_name -> countersign.registry.v1.BindingCounts
-	18, // 11: countersign.registry.v1.McpServer.reported:type_name -> countersign.registry.v1.ReportedIdentity
-	26, // 12: countersign.registry.v1.McpServer.create_time:type_name -> google.protobuf.Timestamp
-	26, // 13: countersign.registry.v1.McpServer.update_time:type_name -> google.protobuf.Timestamp
-	26, // 14: countersign.registry.v1.McpServer.retire_time:type_name -> google.protobuf.Timestamp
-	10, // 15: countersign.registry.v1.McpServer.command:type_name -> countersign.registry.v1.Command
-	11, // 16: countersign.registry.v1.McpServer.launch:type_name -> countersign.registry.v1.Launch
-	25, // 17: countersign.registry.v1.Command.env:type_name -> countersign.registry.v1.Command.EnvEntry
-	6,  // 18: countersign.registry.v1.Launch.status:type_name -> countersign.registry.v1.LaunchStatus
-	26, // 19: countersign.registry.v1.Launch.approve_time:type_name -> google.protobuf.Timestamp
+	27, // 4: countersign.registry.v1.McpServer.last_handshake_at:type_name -> google.protobuf.Timestamp
+	25, // 5: countersign.registry.v1.McpServer.labels:type_name -> countersign.registry.v1.McpServer.LabelsEntry
+	13, // 6: countersign.registry.v1.McpServer.health:type_name -> countersign.registry.v1.Health
+	14, // 7: countersign.registry.v1.McpServer.review:type_name -> countersign.registry.v1.Review
+	16, // 8: countersign.registry.v1.McpServer.discovery:type_name -> countersign.registry.v1.Discovery
+	17, // 9: countersign.registry.v1.McpServer.authentication_exception:type_name -> countersign.registry.v1.AuthenticationException
+	18, // 10: countersign.registry.v1.McpServer.counts:type_name -> countersign.registry.v1.BindingCounts
+	19, // 11: countersign.registry.v1.McpServer.reported:type_name -> countersign.registry.v1.ReportedIdentity
+	27, // 12: countersign.registry.v1.McpServer.create_time:type_name -> google.protobuf.Timestamp
+	27, // 13: countersign.registry.v1.McpServer.update_time:type_name -> google.protobuf.Timestamp
+	27, // 14: countersign.registry.v1.McpServer.retire_time:type_name -> google.protobuf.Timestamp
+	11, // 15: countersign.registry.v1.McpServer.command:type_name -> countersign.registry.v1.Command
+	12, // 16: countersign.registry.v1.McpServer.launch:type_name -> countersign.registry.v1.Launch
+	26, // 17: countersign.registry.v1.Command.env:type_name -> countersign.registry.v1.Command.EnvEntry
+	7,  // 18: countersign.registry.v1.Launch.status:type_name -> countersign.registry.v1.LaunchStatus
+	27, // 19: countersign.registry.v1.Launch.approve_time:type_name -> google.protobuf.Timestamp
 	5,  // 20: countersign.registry.v1.Health.level:type_name -> countersign.registry.v1.HealthLevel
-	26, // 21: countersign.registry.v1.Health.since:type_name -> google.protobuf.Timestamp
-	7,  // 22: countersign.registry.v1.Review.status:type_name -> countersign.registry.v1.ReviewStatus
-	26, // 23: countersign.registry.v1.Review.open_time:type_name -> google.protobuf.Timestamp
-	26, // 24: countersign.registry.v1.Review.expire_time:type_name -> google.protobuf.Timestamp
-	26, // 25: countersign.registry.v1.Review.decide_time:type_name -> google.protobuf.Timestamp
-	14, // 26: countersign.registry.v1.Review.votes:type_name -> countersign.registry.v1.ReviewVote
-	26, // 27: countersign.registry.v1.ReviewVote.time:type_name -> google.protobuf.Timestamp
-	8,  // 28: countersign.registry.v1.Discovery.status:type_name -> countersign.registry.v1.DiscoveryStatus
-	26, // 29: countersign.registry.v1.Discovery.finish_time:type_name -> google.protobuf.Timestamp
-	26, // 30: countersign.registry.v1.Discovery.succeed_time:type_name -> google.protobuf.Timestamp
-	26, // 31: countersign.registry.v1.AuthenticationException.approve_time:type_name -> google.protobuf.Timestamp
-	26, // 32: countersign.registry.v1.AuthenticationException.expire_time:type_name -> google.protobuf.Timestamp
-	4,  // 33: countersign.registry.v1.Tool.declared_class:type_name -> countersign.registry.v1.SideEffectClass
-	20, // 34: countersign.registry.v1.Tool.digests:type_name -> countersign.registry.v1.Digests
-	20, // 35: countersign.registry.v1.Tool.approved_digests:type_name -> countersign.registry.v1.Digests
-	26, // 36: countersign.registry.v1.Tool.first_seen_time:type_name -> google.protobuf.Timestamp
-	26, // 37: countersign.registry.v1.Tool.last_seen_time:type_name -> google.protobuf.Timestamp
-	26, // 38: countersign.registry.v1.Tool.approval_due_time:type_name -> google.protobuf.Timestamp
-	26, // 39: countersign.registry.v1.Tool.approval_end_time:type_name -> google.protobuf.Timestamp
-	26, // 40: countersign.registry.v1.Run.start_time:type_name -> google.protobuf.Timestamp
-	26, // 41: countersign.registry.v1.Run.close_time:type_name -> google.protobuf.Timestamp
-	42, // [42:42] is the sub-list for method output_type
-	42, // [42:42] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	27, // 21: countersign.registry.v1.Health.since:type_name -> google.protobuf.Timestamp
+	6,  // 22: countersign.registry.v1.Health.probing:type_name -> countersign.registry.v1.Probing
+	8,  // 23: countersign.registry.v1.Review.status:type_name -> countersign.registry.v1.ReviewStatus
+	27, // 24: countersign.registry.v1.Review.open_time:type_name -> google.protobuf.Timestamp
+	27, // 25: countersign.registry.v1.Review.expire_time:type_name -> google.protobuf.Timestamp
+	27, // 26: countersign.registry.v1.Review.decide_time:type_name -> google.protobuf.Timestamp
+	15, // 27: countersign.registry.v1.Review.votes:type_name -> countersign.registry.v1.ReviewVote
+	27, // 28: countersign.registry.v1.ReviewVote.time:type_name -> google.protobuf.Timestamp
+	9,  // 29: countersign.registry.v1.Discovery.status:type_name -> countersign.registry.v1.DiscoveryStatus
+	27, // 30: countersign.registry.v1.Discovery.finish_time:type_name -> google.protobuf.Timestamp
+	27, // 31: countersign.registry.v1.Discovery.succeed_time:type_name -> google.protobuf.Timestamp
+	27, // 32: countersign.registry.v1.AuthenticationException.approve_time:type_name -> google.protobuf.Timestamp
+	27, // 33: countersign.registry.v1.AuthenticationException.expire_time:type_name -> google.protobuf.Timestamp
+	4,  // 34: countersign.registry.v1.Tool.declared_class:type_name -> countersign.registry.v1.SideEffectClass
+	21, // 35: countersign.registry.v1.Tool.digests:type_name -> countersign.registry.v1.Digests
+	21, // 36: countersign.registry.v1.Tool.approved_digests:type_name -> countersign.registry.v1.Digests
+	27, // 37: countersign.registry.v1.Tool.first_seen_time:type_name -> google.protobuf.Timestamp
+	27, // 38: countersign.registry.v1.Tool.last_seen_time:type_name -> google.protobuf.Timestamp
+	27, // 39: countersign.registry.v1.Tool.approval_due_time:type_name -> google.protobuf.Timestamp
+	27, // 40: countersign.registry.v1.Tool.approval_end_time:type_name -> google.protobuf.Timestamp
+	27, // 41: countersign.registry.v1.Run.start_time:type_name -> google.protobuf.Timestamp
+	27, // 42: countersign.registry.v1.Run.close_time:type_name -> google.protobuf.Timestamp
+	43, // [43:43] is the sub-list for method output_type
+	43, // [43:43] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_countersign_registry_v1_types_proto_init() }
@@ -2899,7 +3000,7 @@ func file_countersign_registry_v1_types_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_countersign_registry_v1_types_proto_rawDesc), len(file_countersign_registry_v1_types_proto_rawDesc)),
-			NumEnums:      9,
+			NumEnums:      10,
 			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
