@@ -10,7 +10,7 @@ export PATH := $(CURDIR)/.cache/bin:$(CURDIR)/tools/node_modules/.bin:$(PATH)
 PKG ?= ./...
 
 PLUGINS := $(addprefix .cache/bin/,protoc-gen-go protoc-gen-connect-go protoc-gen-openapiv3)
-GENERATED := proto api/openapi.json
+GENERATED := proto api/openapi.json api/events
 BUF := tools/node_modules/.package-lock.json
 CONFORMANCE := .cache/conformance/node_modules/.package-lock.json
 
@@ -77,6 +77,7 @@ generate: $(PLUGINS) $(BUF) ## make everything that is generated anew
 	rm -rf .cache/openapi && go -C tools run ./protoprint ../proto/third_party
 	cd proto && buf generate
 	mkdir -p api && go -C tools run ./openapi ../proto/openapi.base.json ../.cache/openapi >api/openapi.json
+	go run ./cmd/internal/eventdocs api/events
 
 .PHONY: verify
 verify: generate lint ## check that generated files are up to date, import arrows and style

@@ -167,6 +167,8 @@ func (h *Handler) mount() error {
 	h.open.HandleFunc("GET /livez", livez)
 	h.open.HandleFunc("GET /readyz", h.readyz)
 	h.open.HandleFunc("GET /openapi.json", openAPI)
+	h.open.HandleFunc("GET /asyncapi.json", asyncAPI)
+	h.open.HandleFunc("GET "+schemasPath+"{name}", eventSchema)
 	h.open.HandleFunc("GET "+loginPath, h.login)
 	for pattern, handler := range h.opts.Open {
 		h.open.Handle(pattern, handler)

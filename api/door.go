@@ -83,7 +83,8 @@ func (h *Handler) enter(a *answer, r *http.Request, c *call) *registry.Error {
 // isAPI says whether a path is the API's, so that nothing else may answer it.
 func isAPI(path string) bool {
 	return strings.HasPrefix(path, rpcPrefix) || strings.HasPrefix(path, "/grpc.") || path == "/factory" ||
-		strings.HasPrefix(path, "/factory/") || path == "/livez" || path == "/readyz" || path == "/openapi.json" || path == loginPath || strings.HasPrefix(path, codecPath)
+		strings.HasPrefix(path, "/factory/") || path == "/livez" || path == "/readyz" || path == "/openapi.json" ||
+		path == "/asyncapi.json" || strings.HasPrefix(path, schemasPath) || path == loginPath || strings.HasPrefix(path, codecPath)
 }
 
 // served says whether the Host header names us: a page that a browser was led

@@ -214,6 +214,7 @@ func TestWhatIsOpenToEverybody(t *testing.T) {
 	for path, kind := range map[string]string{
 		"/ours/keys": "application/json",
 		"/livez":     "text/plain; charset=utf-8", "/readyz": "text/plain; charset=utf-8", "/readyz?verbose": "application/json", "/openapi.json": "application/json",
+		"/asyncapi.json": "application/json", "/schemas/events/tool-execution.mcp-servers.v1.mcp-server-registered.schema.json": "application/json",
 	} {
 		status, header, body := h.call(t, http.MethodGet, path, "", "", nil)
 		if status != http.StatusOK || header.Get("Content-Type") != kind || body == "" {

@@ -1,7 +1,7 @@
 package api
 
 import (
-	_ "embed"
+	"embed"
 	"mime"
 	"net/http"
 	"net/url"
@@ -20,6 +20,29 @@ var openAPIDocument []byte
 func openAPI(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(openAPIDocument) // the caller went away
+}
+
+// eventDocuments describe events: asyncapi.json, and a JSON Schema for the payload
+// of each type.
+//
+//go:embed events/*.json
+var eventDocuments embed.FS
+
+// schemasPath is where the schemas are, each by the type of its event.
+const schemasPath = "/schemas/events/"
+
+func asyncAPI(w http.ResponseWriter, r *http.Request) { eventDocument(w, r, "asyncapi.json") }
+
+func eventSchema(w http.ResponseWriter, r *http.Request) { eventDocument(w, r, r.PathValue("name")) }
+
+func eventDocument(w http.ResponseWriter, r *http.Request, name string) {
+	document, err := eventDocuments.ReadFile("events/" + name)
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(document) // the caller went away
 }
 
 // restAnswer bounds an answer on REST, where it is made in memory: far above

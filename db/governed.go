@@ -2,9 +2,6 @@ package db
 
 import (
 	"context"
-	"encoding/json"
-
-	"github.com/google/uuid"
 
 	"countersign/registry"
 )
@@ -82,18 +79,10 @@ ON CONFLICT (tenant_id, aggregate) DO UPDATE SET seq = q.seq + 1 RETURNING seq`,
 	if err != nil {
 		return err
 	}
-	id, err := uuid.NewV7()
+	row, err := t.event(aggregate, seq, op, e)
 	if err != nil {
 		return err
 	}
-	data, err := json.Marshal(e.Payload)
-	if err != nil {
-		return err
-	}
-	row := outboxRow{OutboxEvent: OutboxEvent{
-		EventID: id.String(), Type: e.Type, TenantID: t.tenant, Aggregate: aggregate, Seq: seq, Data: data, OccurredAt: t.now,
-		CorrelationID: op.ID, CausationID: op.ID,
-	}}
 	_, err = t.NewInsert().Model(&row).ExcludeColumn("id", "tx").Exec(ctx)
 	return err
 }

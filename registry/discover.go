@@ -49,6 +49,12 @@ func (r *Record) Discovered(snap *Snapshot, look Look) error {
 			ServerID: s.ServerID, TenantID: s.TenantID, Tools: len(snap.Of(KindTool)), Resources: len(snap.Of(KindResource)),
 			Prompts: len(snap.Of(KindPrompt)), Unbound: r.unbound(snap),
 		})
+		if s.ApprovedSnapshot != "" && s.ApprovedSnapshot != snap.Digest {
+			r.emit(EventDriftDetected, DriftDetected{
+				ServerID: s.ServerID, TenantID: s.TenantID, ApprovedSnapshot: s.ApprovedSnapshot, Snapshot: snap.Digest, New: s.Discovery.Counts.New,
+				Changed: s.Discovery.Counts.Changed, Unavailable: s.Discovery.Counts.Unavailable, ServerText: s.ApprovedText != snap.TextDigest,
+			})
+		}
 	}
 	s.Kinds = snap.Kinds
 	if s.State == StateRegistered {

@@ -217,7 +217,7 @@ func TestAnApprovalExpires(t *testing.T) {
 	}
 	l.denies("a", "")
 	last := pass()
-	if len(last.Events) != 1 || last.Events[0].Type != registry.EventApprovalExpired || !last.Bump || l.r.Bindings["a"].Bound {
+	if len(last.Events) != 2 || last.Events[0].Type != registry.EventApprovalExpired || last.Events[1].Type != registry.EventBindingsChanged || !last.Bump || l.r.Bindings["a"].Bound {
 		t.Errorf("%+v", last)
 	}
 	l.denies("a", registry.ReasonApprovalExpired)

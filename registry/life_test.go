@@ -706,7 +706,7 @@ func TestOneEventForEachChangeOfState(t *testing.T) {
 	t.Parallel()
 	l := newLife(t, nil)
 	l.sees("a")
-	if len(l.last.Events) != 2 || l.last.Events[0].Type != registry.EventCapabilitiesDiscovered || l.last.Events[1].Type != registry.EventServerStateChanged {
+	if got := types(l.last); !slices.Equal(got, []registry.EventType{registry.EventCapabilitiesDiscovered, registry.EventServerStateChanged, registry.EventReviewRequested}) {
 		t.Errorf("%+v", l.last.Events)
 	}
 	l.sees("a")

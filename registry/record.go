@@ -40,6 +40,9 @@ type Record struct {
 
 	changes Changes
 	before  State
+	pending string     // digest of the review that was pending before
+	excepts Exception  // as it was before
+	causes  CauseSet   // those before
 	weighed *Evidence  // of the approval that is being decided on
 	kept    []KeptTool // drifted tools that the policy kept bound
 }
@@ -66,6 +69,7 @@ type Changes struct {
 // Begin makes the record ready for one change.
 func (r *Record) Begin() {
 	r.before, r.weighed, r.kept = r.Server.State, nil, nil
+	r.pending, r.excepts, r.causes = r.Server.Review.pending(), r.Server.Exception, slices.Clone(r.Server.Causes)
 	r.changes = Changes{
 		Tools: map[string]bool{}, Bindings: map[string]bool{}, Resources: map[string]bool{}, Prompts: map[string]bool{},
 	}
@@ -96,6 +100,7 @@ func (r *Record) Done(now time.Time) Changes {
 			ServerID: r.Server.ServerID, TenantID: r.Server.TenantID, FromState: r.before, ToState: r.Server.State,
 		})
 	}
+	r.tell()
 	if r.changes.Bump {
 		r.changes.Server = true
 		r.Server.Version++

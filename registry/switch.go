@@ -15,7 +15,7 @@ func (r *Record) SetAllEnabled(tools []string, enabled bool) error {
 	if enabled {
 		verb = "enabled"
 	}
-	return r.flip(verb, tools, enabled, func(t *Tool) *bool { return &t.Enabled })
+	return r.flip(SwitchEnabled, verb, tools, enabled, func(t *Tool) *bool { return &t.Enabled })
 }
 
 // RequireApproval sets whether each call of the tools needs a person's approval
@@ -25,11 +25,11 @@ func (r *Record) RequireApproval(tools []string, required bool) error {
 	if required {
 		verb = "each call requires approval:"
 	}
-	return r.flip(verb, tools, required, func(t *Tool) *bool { return &t.RequiresApproval })
+	return r.flip(SwitchRequiresApproval, verb, tools, required, func(t *Tool) *bool { return &t.RequiresApproval })
 }
 
 // flip sets one switch of tools.
-func (r *Record) flip(verb string, names []string, to bool, of func(*Tool) *bool) error {
+func (r *Record) flip(which ToolSwitch, verb string, names []string, to bool, of func(*Tool) *bool) error {
 	s := &r.Server
 	if s.State == StateRetired {
 		return Errorf(ReasonServerRetired, "server %s is retired", s.Name)
@@ -59,6 +59,9 @@ func (r *Record) flip(verb string, names []string, to bool, of func(*Tool) *bool
 			Tools []string `json:"tools"`
 		}{changed}
 	}
+	r.emit(EventToolsSwitched, ToolsSwitched{
+		ServerID: s.ServerID, TenantID: s.TenantID, Switch: which, On: to, Count: len(changed), Tools: changed[:min(len(changed), MaxEventItems)],
+	})
 	r.touch()
 	return nil
 }

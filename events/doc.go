@@ -1,0 +1,3 @@
+// Package events tells others what happens: envelopes, their schemas, and the
+// sinks that deliver them.
+package events
