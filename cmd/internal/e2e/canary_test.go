@@ -9,11 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,6 +35,7 @@ import (
 // characters that encodings change.
 var canaries = map[string]string{
 	"env": "canary/env+51aa==x", "file": "canary/file+88bc==x", "vault": "canary/vault+07de==x", "client": "canary/client+4f1b==x", "token": "canary/token+c3d9x==",
+	"a command's env": "canary/command+9e27==x", "a command's file": "canary/process+d05c==x", "a command's vault": "canary/started+6ab3==x",
 }
 
 // notations are the ways in which a secret could stand somewhere.
@@ -52,30 +56,41 @@ func echo(shown string) string {
 	return fmt.Sprintf("you said %s, %s, %s, %s", shown, base64.StdEncoding.EncodeToString([]byte(shown)), url.QueryEscape(shown), hex.EncodeToString([]byte(shown)))
 }
 
-// B11, R26: what connections refer to is nowhere after servers and issuers have
-// failed in every way and repeated what they were shown: not in the databases, the
-// histories, the logs or the answers of the API, in no encoding.
+// B11, R26: what connections and commands refer to is nowhere after servers,
+// processes and issuers have failed in every way and repeated what they were shown,
+// and after keys were broken: not in the databases, the histories, the logs or the
+// answers of the API, in no encoding.
 func TestSecretsOfConnectionsStayOut(t *testing.T) {
 	t.Parallel()
 	d := newDev(t) // lends its Temporal
 	d.start(t)
 	dir := t.TempDir()
 	root := filepath.Join(dir, "secrets")
-	if err := errors.Join(os.Mkdir(root, 0o700), os.WriteFile(filepath.Join(root, "header"), []byte("Bearer "+canaries["file"]+"\n"), 0o600)); err != nil {
-		t.Fatal(err)
+	us, signer, other := newIdentity(t), newIdentity(t), newIdentity(t)
+	keep := func(name, text string) {
+		t.Helper()
+		if err := errors.Join(os.MkdirAll(root, 0o700), os.WriteFile(filepath.Join(root, name), []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{
+		"header": "Bearer " + canaries["file"] + "\n", "command": canaries["a command's file"], "us.pem": us.certificate, "us.key": us.key, "signer.key": signer.key,
+	} {
+		keep(name, text)
 	}
 	vault := newVault(t, canaries["vault"])
+	vault.plain = canaries["a command's vault"]
 	database := filepath.Join(dir, "data", "registry.db")
 	if err := os.Mkdir(filepath.Dir(database), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	i := newInstallation(t, d, "sqlite:"+database, "COUNTERSIGN_PROBE_INTERVAL=2s", "CANARY_HEADER=Bearer "+canaries["env"], "CANARY_CLIENT="+canaries["client"],
+	i := newInstallation(t, d, "sqlite:"+database, "COUNTERSIGN_PROBE_INTERVAL=2s", "CANARY_HEADER=Bearer "+canaries["env"], "CANARY_CLIENT="+canaries["client"], "CANARY_COMMAND="+canaries["a command's env"],
 		"COUNTERSIGN_CONFIG="+write(t, fmt.Sprintf(`
 secrets:
   file_root: %s
-  tenants: [{prefixes: ["env:CANARY_", "file:header", "vault:kv/team/"]}]
+  tenants: [{prefixes: ["env:CANARY_", "file:header", "file:us.pem", "file:us.key", "file:signer.key", "vault:kv/team/"]}]
   vault: {address: %s, token_file: %s, allow_networks: [127.0.0.0/8]}
-`, root, vault.URL, write(t, "vault-token"))))
+%s`, root, vault.URL, write(t, "vault-token"), chatters(t))))
 	n := i.serve(t, "all")
 	c := i.caller(n, first)
 	ctx := t.Context()
@@ -108,7 +123,7 @@ secrets:
 	script.Fault("*", mcptest.When(func(call mcptest.Call) bool { return call.Header.Get("Authorization") == "" },
 		mcptest.Status(http.StatusUnauthorized, http.Header{"Www-Authenticate": {"Bearer"}}, "")))
 	answers := &record{}
-	keep := func(m proto.Message, err error) {
+	answered := func(m proto.Message, err error) {
 		t.Helper()
 		raw, failed := protojson.Marshal(m)
 		if failed != nil {
@@ -126,24 +141,32 @@ secrets:
 	connections := registryv1connect.NewConnectionServiceClient(http.DefaultClient, n.url(), bearing(i.tokens[first]))
 	var peers []*mcptest.Server
 	specs := map[string]*pb.ConnectionSpec{
-		"env":   {Headers: map[string]string{"Authorization": "env:CANARY_HEADER"}},
-		"file":  {Headers: map[string]string{"Authorization": "file:header"}},
-		"vault": {Headers: map[string]string{"Authorization": "vault:kv/team/search#header"}},
-		"oauth": {AuthKind: pb.ConnectionAuthKind_CONNECTION_AUTH_KIND_CLIENT_CREDENTIALS, Issuer: issuer.URL, ClientId: "us", SecretRef: "env:CANARY_CLIENT"},
+		"env":    {Headers: map[string]string{"Authorization": "env:CANARY_HEADER"}},
+		"file":   {Headers: map[string]string{"Authorization": "file:header"}},
+		"vault":  {Headers: map[string]string{"Authorization": "vault:kv/team/search#header"}},
+		"oauth":  {AuthKind: pb.ConnectionAuthKind_CONNECTION_AUTH_KIND_CLIENT_CREDENTIALS, Issuer: issuer.URL, ClientId: "us", SecretRef: "env:CANARY_CLIENT"},
+		"signs":  {AuthKind: pb.ConnectionAuthKind_CONNECTION_AUTH_KIND_PRIVATE_KEY_JWT, Issuer: issuer.URL, ClientId: "us", SecretRef: "file:signer.key"},
+		"mutual": {Headers: map[string]string{"Authorization": "env:CANARY_HEADER"}, ClientCertificateRef: "file:us.pem", ClientKeyRef: "file:us.key"},
 	}
+	var mutual *door
 	for name, spec := range specs {
 		peer := mcptest.New(t, script)
 		peers = append(peers, peer)
-		if spec.BaseUrl = peer.URL; spec.GetHeaders() != nil {
+		spec.BaseUrl = peer.URL
+		if name == "mutual" {
+			mutual = newDoor(t, peer)
+			spec.BaseUrl, spec.CaBundle = mutual.URL+"/mcp", mutual.authority()
+		}
+		if spec.GetHeaders() != nil {
 			spec.AuthKind = pb.ConnectionAuthKind_CONNECTION_AUTH_KIND_HEADERS
 		}
 		made, err := connections.CreateConnection(ctx, &pb.CreateConnectionRequest{Name: name, Spec: spec})
-		if keep(made, err); err != nil {
+		if answered(made, err); err != nil {
 			t.Fatal(err)
 		}
 		ask := registration(name, "")
 		ask.EndpointRef, ask.Authentication, ask.ExceptionReason = name, pb.McpAuthentication_MCP_AUTHENTICATION_WORKLOAD_IDENTITY, ""
-		if name == "oauth" {
+		if name == "oauth" || name == "signs" {
 			ask.Authentication = pb.McpAuthentication_MCP_AUTHENTICATION_OAUTH2_PROTECTED_RESOURCE
 		}
 		ctx, _ := keyed(ctx, name)
@@ -151,6 +174,7 @@ secrets:
 			t.Fatal(err)
 		}
 	}
+	launchAll(ctx, t, c)
 	shown := map[string]bool{} // to servers
 	for name := range specs {
 		until(t, name+" is verified", patience, func() error { _, err := c.in(ctx, name, verified); return err })
@@ -158,13 +182,13 @@ secrets:
 	visit := func(name, what string) {
 		t.Helper()
 		tested, err := connections.TestConnection(ctx, &pb.TestConnectionRequest{Name: name})
-		keep(tested, err)
+		answered(tested, err)
 		if tested.GetReport().GetOk() {
 			t.Errorf("%s with %s is well", name, what)
 		}
 		keyed, _ := keyed(ctx, name+what)
 		found, err := c.servers.DiscoverMcpCapabilities(keyed, &pb.DiscoverMcpCapabilitiesRequest{ServerId: name, Wait: durationpb.New(0)})
-		keep(found, err)
+		answered(found, err)
 	}
 	for what, fault := range faults {
 		on := "*"
@@ -189,16 +213,34 @@ secrets:
 	for _, how := range []string{"denies", "fails", "breaks"} {
 		issuer.is(how)
 		visit("oauth", "an issuer that "+how)
+		visit("signs", "an issuer that "+how)
 	}
-	for name := range specs {
+	issuer.is("gives")
+	for what, text := range us.broken(other) {
+		keep("us.key", text)
+		visit("mutual", "a key that is "+what)
+	}
+	for what, text := range signer.broken(other) {
+		if what != "another's" && what != "called wrong" { // which are keys
+			keep("signer.key", text)
+			visit("signs", "a key that is "+what)
+		}
+	}
+	for _, mood := range moods {
+		_, err := c.in(ctx, mood, verified)
+		if well := mood == "well" || mood == "noise"; well != (err == nil) {
+			t.Errorf("the command that is %s: %v", mood, err)
+		}
+	}
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(specs)), moods) {
 		s, err := c.get(ctx, name)
-		keep(s, err)
+		answered(s, err)
 		offers, err := c.servers.GetMcpCapabilities(ctx, &pb.GetMcpCapabilitiesRequest{ServerId: name})
-		keep(offers, err)
+		answered(offers, err)
 	}
 	audit := registryv1connect.NewAuditServiceClient(http.DefaultClient, n.url(), bearing(i.tokens[first]))
 	trail, err := audit.ListAuditEvents(ctx, &pb.ListAuditEventsRequest{PageSize: 200})
-	if keep(trail, err); err != nil {
+	if answered(trail, err); err != nil {
 		t.Error(err)
 	}
 	n.stop(t)
@@ -221,10 +263,21 @@ secrets:
 			t.Fatal(err)
 		}
 	}
+	kept := string(texts[database]) + string(texts[database+"-wal"])
+	if !strings.Contains(kept, "you said [masked] [masked]") {
+		t.Error("nothing that commands said was kept, so that nothing could be found")
+	}
+	if !mutual.knows(us) || len(issuer.assertions.all()) == 0 {
+		t.Error("no key was used, so that nothing was tried")
+	}
+	hidden := map[string][]string{"an assertion": issuer.assertions.all(), "a client's key": us.hidden, "a signing key": signer.hidden, "another key": other.hidden}
 	for kind, secret := range canaries {
-		if kind != "client" && !shown[secret] {
+		hidden[kind] = []string{secret}
+		if kind != "client" && !strings.HasPrefix(kind, "a command") && !shown[secret] {
 			t.Errorf("no server was shown the secret of %s, so that nothing was tried", kind)
 		}
+	}
+	for kind, secret := range flat(hidden) {
 		for where, text := range texts {
 			for _, notation := range notations(secret) {
 				if at := bytes.Index(text, notation); at >= 0 {
@@ -235,6 +288,46 @@ secrets:
 	}
 	if !bytes.Contains(texts[d.dir+"/temporal.db"], []byte("you said")) && !strings.Contains(answers.String(), "you said") {
 		t.Error("nothing that servers said was kept, so that nothing could be found")
+	}
+}
+
+// flat gives each secret with its kind.
+func flat(kinds map[string][]string) iter.Seq2[string, string] {
+	return func(yield func(kind, secret string) bool) {
+		for kind, secrets := range kinds {
+			for _, secret := range secrets {
+				if !yield(kind, secret) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// launchAll registers a server for each mood of a chatter, and has it started.
+func launchAll(ctx context.Context, t *testing.T, c caller) {
+	t.Helper()
+	for _, mood := range moods {
+		ask := registration(mood, "")
+		ask.Transport, ask.CommandRef = pb.McpTransport_MCP_TRANSPORT_STDIO, mood
+		ask.Authentication, ask.ExceptionReason = pb.McpAuthentication_MCP_AUTHENTICATION_WORKLOAD_IDENTITY, ""
+		keyed, _ := keyed(ctx, mood)
+		made, err := c.servers.RegisterMcpServer(keyed, ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.servers.ApproveLaunch(keyed, &pb.ApproveLaunchRequest{ServerId: mood, Digest: made.GetServer().GetTargetDigest()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, mood := range moods {
+		until(t, mood+" was discovered", patience, func() error {
+			s, err := c.get(ctx, mood)
+			if err == nil && s.GetDiscovery().GetReason() == "" && s.GetState() != verified {
+				err = fmt.Errorf("%v", s)
+			}
+			return err
+		})
 	}
 }
 
@@ -267,6 +360,8 @@ func bearing(token string) connect.ClientOption {
 // echoingIssuer gives tokens, or repeats the secret instead.
 type echoingIssuer struct {
 	*httptest.Server
+	assertions heard
+
 	mu  sync.Mutex
 	how string
 }
@@ -291,12 +386,13 @@ func newEchoingIssuer(t *testing.T) *echoingIssuer {
 		_ = r.ParseForm()
 		_, password, _ := r.BasicAuth()
 		password, _ = url.QueryUnescape(password) // RFC 6749, section 2.3.1
-		secret := password + r.PostForm.Get("client_secret")
+		e.assertions.add(r.PostForm.Get("client_assertion"))
+		secret := password + r.PostForm.Get("client_secret") + r.PostForm.Get("client_assertion")
 		switch {
 		case r.URL.Path == "/.well-known/oauth-authorization-server":
 			said(http.StatusOK, map[string]any{
 				"issuer": e.URL, "token_endpoint": e.URL + "/token", "grant_types_supported": []string{"client_credentials"},
-				"token_endpoint_auth_methods_supported": []string{"client_secret_basic"},
+				"token_endpoint_auth_methods_supported": []string{"client_secret_basic", "private_key_jwt"},
 			})
 		case r.URL.Path != "/token":
 			http.NotFound(w, r)

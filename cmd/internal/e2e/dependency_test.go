@@ -220,6 +220,7 @@ const vaultSecret = "canary-in-vault-51aa"
 // fakeVault answers as HashiCorp Vault does, and can be away.
 type fakeVault struct {
 	*httptest.Server
+	plain string // of the field plain
 	away  atomic.Bool
 	asked atomic.Int64
 }
@@ -237,7 +238,7 @@ func newVault(t *testing.T, secret string) *fakeVault {
 		default:
 			w.Header().Set("Content-Type", "application/json")
 			_ = json.NewEncoder(w).Encode(map[string]any{"data": map[string]any{
-				"data": map[string]any{"header": "Bearer " + secret}, "metadata": map[string]any{"version": 1, "created_time": "2026-01-02T03:04:05Z"},
+				"data": map[string]any{"header": "Bearer " + secret, "plain": v.plain}, "metadata": map[string]any{"version": 1, "created_time": "2026-01-02T03:04:05Z"},
 			}})
 		}
 	}))
