@@ -157,19 +157,13 @@ func showApprovalCommand(c *cli) *cobra.Command {
 whatever became of it, and all that was decided about it. What there is to sign,
 item by item, is in "countersign server review".`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: c.completeServers,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.within(cmd.Context(), reviewTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(reviewTimeout, func(ctx context.Context, api *api, args []string) error {
 			r, err := api.approvals.GetApproval(ctx, &registryv1.GetApprovalRequest{ServerId: args[0], Digest: digest})
 			if err != nil {
 				return err
 			}
 			return c.show(r, []string{r.GetApproval().GetServerName()}, func(t *sheet) { writeApproval(t, r) })
-		},
+		}),
 	}
 	command.Flags().StringVar(&digest, "digest", "", "`DIGEST` of the review, when it is not the last one")
 	return command

@@ -80,3 +80,13 @@ func (o *toolChoice) expression() (string, error) {
 func quoted(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
 }
+
+// some is the expression of a choice that must name something: tools by their ids,
+// or by the flags.
+func (o *toolChoice) some(ids []string) (string, error) {
+	filter, err := o.expression()
+	if err == nil && len(ids) == 0 && filter == "" && o.search == "" {
+		err = usagef("name tools by their ids, or choose them by flags; --filter 'tool_id:*' is all of them")
+	}
+	return filter, err
+}

@@ -159,19 +159,13 @@ func getConnectionCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "get NAME[@VERSION]", Short: "Show a connection in one line, or whole by -o json or yaml", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeConnections,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.within(cmd.Context(), callTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(callTimeout, func(ctx context.Context, api *api, args []string) error {
 			r, err := api.getConnection(ctx, args[0])
 			if err != nil {
 				return err
 			}
 			return showRow(c, reaches, r)
-		},
+		}),
 	}
 }
 
@@ -181,13 +175,7 @@ func listConnectionsCommand(c *cli) *cobra.Command {
 		Use: "list", Short: "List connections by name, the newest version of each", Args: cobra.NoArgs,
 		Long: `Lists connections by name, the newest version of each. Those that registrations by a
 plain URL made belong to their servers and are not listed.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := c.within(cmd.Context(), callTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(callTimeout, func(ctx context.Context, api *api, _ []string) error {
 			all, err := collect(ctx, c, &pages, func(ctx context.Context, size int32, token string) (page[reach], error) {
 				r, err := api.connections.ListConnections(ctx, &registryv1.ListConnectionsRequest{PageSize: size, PageToken: token})
 				return page[reach]{r.GetConnections(), r.GetNextPageToken(), r.GetTotalSize()}, err
@@ -196,7 +184,7 @@ plain URL made belong to their servers and are not listed.`,
 				return err
 			}
 			return showList(c, reaches, all)
-		},
+		}),
 	}
 	pages.addFlags(command.Flags())
 	return command
@@ -209,13 +197,7 @@ func connectionVersionsCommand(c *cli) *cobra.Command {
 		Long: `Lists all versions of a connection, the newest first, also when it was deleted: what
 was approved under a version can always be looked up.`,
 		ValidArgsFunction: c.completeConnections,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.within(cmd.Context(), callTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(callTimeout, func(ctx context.Context, api *api, args []string) error {
 			all, err := collect(ctx, c, &pages, func(ctx context.Context, size int32, token string) (page[reach], error) {
 				r, err := api.connections.ListConnectionVersions(ctx, &registryv1.ListConnectionVersionsRequest{Name: args[0], PageSize: size, PageToken: token})
 				return page[reach]{r.GetVersions(), r.GetNextPageToken(), r.GetTotalSize()}, err
@@ -226,7 +208,7 @@ was approved under a version can always be looked up.`,
 			versions := reaches
 			versions.name = reach.GetRef
 			return showList(c, versions, all)
-		},
+		}),
 	}
 	pages.addFlags(command.Flags())
 	return command
@@ -236,19 +218,13 @@ func describeConnectionCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "describe NAME[@VERSION]", Short: "Say all about a connection: where it leads, as whom, what it trusts", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeConnections,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.within(cmd.Context(), callTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(callTimeout, func(ctx context.Context, api *api, args []string) error {
 			r, err := api.getConnection(ctx, args[0])
 			if err != nil {
 				return err
 			}
 			return c.show(r, []string{r.GetRef()}, func(t *sheet) { describeReach(t, r) })
-		},
+		}),
 	}
 }
 
@@ -377,19 +353,13 @@ func testConnectionCommand(c *cli) *cobra.Command {
 		Long: `Tries a handshake and the lists through the newest version of a connection, step by
 step, with its credentials, and changes nothing. The exit code is 1 when a step fails.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: c.completeConnections,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.within(cmd.Context(), waitTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(waitTimeout, func(ctx context.Context, api *api, args []string) error {
 			r, err := api.connections.TestConnection(ctx, &registryv1.TestConnectionRequest{Name: args[0]})
 			if err != nil {
 				return err
 			}
 			return c.showTest(args[0], r.GetReport())
-		},
+		}),
 	}
 }
 

@@ -35,12 +35,9 @@ none of the others.`,
 		Example:           "  countersign tools " + use + " demo.echo\n  countersign tools " + use + " --of demo --class read --dry-run",
 		ValidArgsFunction: c.completeTools,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			filter, err := choice.expression()
+			filter, err := choice.some(args)
 			if err != nil {
 				return err
-			}
-			if len(args) == 0 && filter == "" && choice.search == "" {
-				return usagef("name tools by their ids, or choose them by flags; --filter 'tool_id:*' is all of them")
 			}
 			api, err := c.connect()
 			if err != nil {

@@ -32,12 +32,9 @@ is what stops when the tools, or their server, are taken away.`,
 		Example:           "  countersign tools impact --of demo\n  countersign tools impact --class publication",
 		ValidArgsFunction: c.completeTools,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			filter, err := choice.expression()
+			filter, err := choice.some(args)
 			if err != nil {
 				return err
-			}
-			if len(args) == 0 && filter == "" && choice.search == "" {
-				return usagef("name tools by their ids, or choose them by flags; --filter 'tool_id:*' is all of them")
 			}
 			api, err := c.connect()
 			if err != nil {

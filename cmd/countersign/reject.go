@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"github.com/spf13/cobra"
 
 	registryv1 "countersign/proto/countersign/registry/v1"
@@ -56,19 +57,13 @@ func requestReviewCommand(c *cli) *cobra.Command {
 	command := &cobra.Command{
 		Use: "request-review NAME", Short: "Ask for a decision on what a server is now, again if need be",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: c.completeServers,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.within(cmd.Context(), callTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(callTimeout, func(ctx context.Context, api *api, args []string) error {
 			response, err := api.servers.RequestReview(ctx, &registryv1.RequestReviewRequest{ServerId: args[0], Comment: comment})
 			if err != nil {
 				return err
 			}
 			return c.showServer(response.GetServer())
-		},
+		}),
 	}
 	command.Flags().StringVar(&comment, "comment", "", "`TEXT`: why")
 	return command

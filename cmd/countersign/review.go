@@ -34,13 +34,7 @@ changed since the last approval, with the terms on which each item was approved.
 Hints and suggested classes are what the program makes of what the server says
 of itself. Nobody checked that; classes are declared by people.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: c.completeServers,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.within(cmd.Context(), reviewTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(reviewTimeout, func(ctx context.Context, api *api, args []string) error {
 			s, err := api.getServer(ctx, args[0])
 			if err != nil {
 				return err
@@ -57,7 +51,7 @@ of itself. Nobody checked that; classes are declared by people.`,
 				t.marks = true
 				writeReview(t, s, r)
 			})
-		},
+		}),
 	}
 	command.Flags().BoolVar(&unchanged, "all", false, "items too that are as approved, and those that were left out")
 	return command

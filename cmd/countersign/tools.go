@@ -163,20 +163,14 @@ func getToolCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "describe ID", Aliases: []string{"get"}, Short: "Show a tool with its definition", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeTool,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.within(cmd.Context(), callTimeout)
-			defer cancel()
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.call(callTimeout, func(ctx context.Context, api *api, args []string) error {
 			r, err := api.catalog.GetTool(ctx, &registryv1.GetToolRequest{ToolId: args[0]})
 			if err != nil {
 				return err
 			}
 			t := r.GetTool()
 			return c.show(t, []string{t.GetToolId()}, func(s *sheet) { describeTool(s, t) })
-		},
+		}),
 	}
 }
 
