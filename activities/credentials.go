@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -57,9 +56,8 @@ func (b Broker) Credential(ctx context.Context, target registry.Target) (mcpclie
 		WithNext("give the connection another auth_kind")
 }
 
-func (b Broker) headers(ctx context.Context, target registry.Target) (*headerCredential, error) {
-	out := &headerCredential{values: make(map[string]secrets.Value, len(target.Headers))}
-	var hidden []secrets.Value
+func (b Broker) headers(ctx context.Context, target registry.Target) (*mcpclient.Headers, error) {
+	values := make(map[string]secrets.Value, len(target.Headers))
 	for _, name := range slices.Sorted(maps.Keys(target.Headers)) {
 		ref := target.Headers[name]
 		value, err := b.resolve(ctx, target, ref)
@@ -69,22 +67,10 @@ func (b Broker) headers(ctx context.Context, target registry.Target) (*headerCre
 		if !httpguts.ValidHeaderFieldValue(value.Reveal()) {
 			return nil, unusable(ref, "has characters that a header cannot have")
 		}
-		out.values[name] = value
-		hidden = append(hidden, value)
-		// Who is told "Bearer TOKEN" may say TOKEN.
-		for part := range strings.FieldsSeq(value.Reveal()) {
-			if len(part) >= leastPart {
-				hidden = append(hidden, secrets.Secret(part))
-			}
-		}
+		values[name] = value
 	}
-	out.mask = secrets.NewMask(hidden...)
-	return out, nil
+	return mcpclient.NewHeaders(values), nil
 }
-
-// leastPart is the shortest word of a header's value that is masked by itself, in
-// bytes.
-const leastPart = 8
 
 func (b Broker) resolve(ctx context.Context, target registry.Target, ref string) (secrets.Value, error) {
 	value, err := b.Secrets.Resolve(ctx, target.TenantID, ref)
@@ -142,25 +128,3 @@ func (b Broker) trust(target registry.Target) (mcpclient.Transport, error) {
 	}
 	return out, nil
 }
-
-// headerCredential puts secrets into header fields.
-type headerCredential struct {
-	values map[string]secrets.Value
-	mask   *secrets.Mask
-}
-
-// Authorize implements [mcpclient.Credential].
-func (c *headerCredential) Authorize(_ context.Context, r *http.Request) error {
-	for name, value := range c.values {
-		r.Header.Set(name, value.Reveal())
-	}
-	return nil
-}
-
-// Refused implements [mcpclient.Credential]: a second attempt would show the same.
-func (*headerCredential) Refused(context.Context, *http.Response) (again bool, err error) {
-	return false, nil
-}
-
-// Mask implements [mcpclient.Credential].
-func (c *headerCredential) Mask(text string) string { return c.mask.String(text) }

@@ -125,7 +125,7 @@ func toIssuer(way mcpclient.Transport, target registry.Target) mcpclient.Transpo
 type tokenCredential struct {
 	*oauth.Credential
 
-	headers *headerCredential
+	headers *mcpclient.Headers
 }
 
 // Authorize implements [mcpclient.Credential].

@@ -22,7 +22,8 @@ import (
 // captureFlags are those of "capture".
 type captureFlags struct {
 	file, sandbox, dialAddress string
-	env, networks              []string
+	env, networks, headers     []string
+	bearer                     string
 	network                    bool
 	timeout                    time.Duration
 }
@@ -38,6 +39,13 @@ registered.
 A URL on this machine (loopback) or in public is reached at once; a network in
 between has to be allowed by --allow-network.
 
+A server that wants credentials is shown header fields by --header, whose whole
+value is a secret, or a token by --bearer. Both name where it is, env:NAME for a
+variable or file:NAME for a file below the directory that you are in, never the
+secret itself: arguments can be read by everybody on a machine. It is masked in what
+the server says, and not written down. A connection of Countersign can get tokens from
+an issuer, and this command cannot.
+
 A command is started in a sandbox (bubblewrap) that sees of the machine's files
 its programs and libraries, where the command is, and the directory that you are
 in, all read-only, and no network but with --network. It gets no
@@ -45,6 +53,7 @@ environment but the variables that --env names; values of those that are not
 plainly harmless are masked in what the server says. Programs that install
 others, such as npx, have to write, and need --sandbox none.`,
 		Example: `  countersign capture https://mcp.example.com/mcp -o now.json
+  countersign capture --bearer env:GITHUB_TOKEN https://api.githubcopilot.com/mcp/ -o now.json
   countersign capture --env PATH -o now.json -- node server.js
   countersign capture --sandbox none --env PATH --env HOME -o now.json -- npx -y @modelcontextprotocol/server-everything`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -62,6 +71,8 @@ others, such as npx, have to write, and need --sandbox none.`,
 	}
 	flags := command.Flags()
 	flags.StringVarP(&f.file, "output", "o", "-", "`FILE` to write; - is standard output")
+	flags.StringArrayVar(&f.headers, "header", nil, "`NAME=REFERENCE`: a header whose whole value is that secret, such as X-Key=env:SEARCH_KEY; may be repeated")
+	flags.StringVar(&f.bearer, "bearer", "", "`REFERENCE` to a token that is sent as Authorization: Bearer")
 	flags.StringArrayVar(&f.env, "env", nil, "`NAME` of a variable that the command gets; may be repeated")
 	flags.StringVar(&f.sandbox, "sandbox", string(registry.SandboxBubblewrap), "how the command is kept from the machine: bubblewrap or none")
 	flags.BoolVar(&f.network, "network", false, "the command gets the machine's network")
@@ -83,7 +94,14 @@ func (c *cli) capture(ctx context.Context, args []string, isCommand bool, f *cap
 	}
 	target := registry.Target{Transport: registry.TransportStreamableHTTP, DialAddress: f.dialAddress, Authentication: registry.AuthNoneException}
 	client := &mcpclient.Client{Guard: guard, Limits: registry.DefaultLimits, Name: "countersign", Version: readBuild().Version}
+	headers, err := c.captureHeaders(ctx, f)
+	if err != nil {
+		return err
+	}
 	if isCommand {
+		if headers != nil {
+			return usagef("--header and --bearer are for a URL; a command gets variables, by --env")
+		}
 		command, err := c.command(args, f)
 		if err != nil {
 			return err
@@ -92,6 +110,9 @@ func (c *cli) capture(ctx context.Context, args []string, isCommand bool, f *cap
 		client.Commands = func(context.Context, registry.Target) (mcpclient.Command, error) { return command, nil }
 	} else {
 		target.URL = args[0]
+	}
+	if headers != nil {
+		client.Credentials = func(context.Context, registry.Target) (mcpclient.Credential, error) { return headers, nil }
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
@@ -178,6 +199,9 @@ func harmless(name string) bool {
 func (c *cli) captureFailure(err error) error {
 	f := c.failureOf(err)
 	if e, ok := registry.AsError(err); ok {
+		if e.Reason == registry.ReasonAuthRequired {
+			f.Next = "name a token that the server takes by --bearer env:NAME, or a header by --header NAME=env:NAME"
+		}
 		for _, fact := range e.Facts {
 			if f.Facts == nil {
 				f.Facts = map[string]string{}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 
 	"countersign/mcptest"
@@ -22,4 +23,18 @@ func peer() {
 	}
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(2)
+}
+
+// demanding is an MCP server that wants the token "t0ken-value" or that key, and
+// repeats what it was shown.
+func demanding(w http.ResponseWriter, r *http.Request) {
+	token, key := r.Header.Get("Authorization"), r.Header.Get("X-Key")
+	if token != "Bearer t0ken-value" && key != "t0ken-value" {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		http.Error(w, "not "+token+key, http.StatusUnauthorized)
+		return
+	}
+	script := mcptest.Script{}
+	script.List("tools/list", mcptest.Items(fmt.Sprintf(`{"name":"a","description":"you said %s%s","inputSchema":{"type":"object"}}`, token, key)))
+	mcptest.Handler(script).ServeHTTP(w, r)
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"flag"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,6 +49,9 @@ func TestScripts(t *testing.T) {
 			}
 			env.Defer(stranger.Close)
 			env.Setenv("MCP", stranger.URL)
+			strict := httptest.NewServer(http.HandlerFunc(demanding))
+			env.Defer(strict.Close)
+			env.Setenv("DEMANDING_MCP", strict.URL)
 			env.Setenv("COUNTERSIGN_SERVER", server.URL)
 			env.Setenv("COUNTERSIGN_TOKEN", fakeToken)
 			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
