@@ -368,7 +368,7 @@ func resolutionOut(toolID string, v *db.ToolView, denial *registry.Denial, bundl
 		return out
 	}
 	out.Routing = routingOf(v)
-	complete(out.GetRouting(), text(v.Tool.ExternalID), b.DeclaredClass, &knownBinding{b.SchemaHash, b.ToolID, b.ToolVersion, b.Target}, bundle)
+	complete(out.GetRouting(), text(v.Tool.CallName()), b.DeclaredClass, &knownBinding{b.SchemaHash, b.ToolID, b.ToolVersion, b.Target}, bundle)
 	return out
 }
 

@@ -31,7 +31,8 @@ type knownServer struct {
 // knownTool is a tool, judged. Its strings are shared with nothing, so there
 // are few: this is what the memory goes for.
 type knownTool struct {
-	name     string // at the server
+	name     string // its external id
+	call     string // its name at the server; mostly the same string
 	denial   *registry.Denial
 	until    time.Time // from when later holds; zero: always
 	later    *registry.Denial
@@ -54,7 +55,7 @@ func knowServer(v *db.ToolView) *knownServer {
 }
 
 func knowTool(v *db.ToolView) *knownTool {
-	k := &knownTool{name: v.Tool.ExternalID, denial: v.Denial, asksEach: v.Tool.RequiresApproval}
+	k := &knownTool{name: v.Tool.ExternalID, call: v.Tool.CallName(), denial: v.Denial, asksEach: v.Tool.RequiresApproval}
 	if b := v.Binding; b != nil {
 		k.class, k.binding = b.DeclaredClass, &knownBinding{b.SchemaHash, b.ToolID, b.ToolVersion, b.Target}
 	}
@@ -137,6 +138,6 @@ func (r resolver) remember(ctx context.Context, d desk, id string, s *knownServe
 		return out, nil
 	}
 	out.Routing = proto.CloneOf(s.to)
-	complete(out.GetRouting(), text(k.name), k.class, k.binding, p.Digest())
+	complete(out.GetRouting(), text(k.call), k.class, k.binding, p.Digest())
 	return out, nil
 }

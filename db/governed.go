@@ -10,7 +10,8 @@ import (
 // transaction with their audit row and their event.
 
 // govern makes such a change. Changes of one aggregate take turns; what fn
-// returns of the audit row is completed with who did it. When fn refuses, that
+// returns of the audit row is completed with who did it; of no event nobody is
+// told. When fn refuses, that
 // is recorded of the object instead, which is also the error.
 func (s *Store) govern(ctx context.Context, op registry.Operation, aggregate string, object AuditEntry, fn func(ctx context.Context, t *tx) (*AuditEntry, *registry.Event, error)) error {
 	err := s.write(ctx, op.Name, func(ctx context.Context, t *tx) error {
@@ -28,7 +29,7 @@ func (s *Store) govern(ctx context.Context, op registry.Operation, aggregate str
 		}
 		applied := by(op, *entry)
 		applied.Outcome = AuditApplied
-		if err := t.audit(ctx, applied); err != nil {
+		if err := t.audit(ctx, applied); err != nil || event == nil {
 			return err
 		}
 		return t.announce(ctx, aggregate, op, *event)

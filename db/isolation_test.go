@@ -58,6 +58,11 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 			t.Fatal(err)
 		}
 
+		acme.extend("tools")
+		_, planned := acme.plan("tools", declared([]string{"utils"}, [3]string{"hash", "utils", "hash"}))
+		utils := planned[0]
+		extension := func(name string) string { return map[string]string{"weather": "tools"}[name] }
+
 		type call struct {
 			// one calls the method about the first tenant's things, other about things that do not exist.
 			one, other func(*db.Store) (any, error)
@@ -187,6 +192,41 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 			"DeleteConnection": of(func(st *db.Store, _, name, _, _, _ string) (any, error) {
 				return nil, st.DeleteConnection(ctx, map[string]string{"weather": "shared"}[name], "", named("delete_connection"))
 			}),
+			"Provider": of(func(st *db.Store, _, name, _, _, _ string) (any, error) { return st.Provider(ctx, extension(name)) }),
+			"Providers": of(func(st *db.Store, _, _, _, _, _ string) (any, error) {
+				v, next, total, err := st.Providers(ctx, db.ProviderQuery{})
+				return []any{v, next, total}, err
+			}),
+			"Contributions": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {
+				if id == s.ServerID {
+					id = utils.ServerID
+				}
+				return st.Contributions(ctx, id)
+			}),
+			"CreateProvider": of(func(st *db.Store, _, name, _, _, _ string) (any, error) { // without an operation nothing is written
+				_, _, err := st.CreateProvider(ctx, extension(name), registry.ProviderConfig{}, registry.Operation{}, nil)
+				return nil, err
+			}),
+			"EditProvider": of(func(st *db.Store, _, name, _, _, _ string) (any, error) {
+				_, _, err := st.EditProvider(ctx, extension(name), registry.ProviderEdit{}, named("edit_provider"), nil, nil)
+				return nil, err
+			}),
+			"SwitchProvider": of(func(st *db.Store, _, name, _, _, _ string) (any, error) {
+				return st.SwitchProvider(ctx, extension(name), false, "", named("disable_provider"))
+			}),
+			"DeleteProvider": of(func(st *db.Store, _, name, _, _, _ string) (any, error) {
+				return nil, st.DeleteProvider(ctx, extension(name), "", named("delete_provider"))
+			}),
+			"BeginRefresh": of(func(st *db.Store, _, name, _, _, _ string) (any, error) {
+				return st.BeginRefresh(ctx, extension(name), 0, named("refresh_provider"))
+			}),
+			"PlanRefresh": of(func(st *db.Store, _, name, _, _, _ string) (any, error) {
+				return st.PlanRefresh(ctx, extension(name), 1, 1, db.Declared{})
+			}),
+			"EndRefresh": of(func(st *db.Store, _, name, _, _, _ string) (any, error) {
+				return st.EndRefresh(ctx, extension(name), 1, nil, nil)
+			}),
+			"DiscoveryEnd": of(func(st *db.Store, id, _, _, _, _ string) (any, error) { return st.DiscoveryEnd(ctx, id, 1) }),
 			"Command": of(func(st *db.Store, _, _, _, _, _ string) (any, error) { // TestACommandIsKeptUnderItsTarget looks closer
 				return st.Command(ctx, "sha256:none")
 			}),

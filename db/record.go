@@ -42,6 +42,13 @@ func (t *tx) load(ctx context.Context, row *serverRow, c Change) (*registry.Reco
 	if err := t.loadBundle(ctx, r, c); err != nil {
 		return nil, err
 	}
+	if r.Server.Contributed() {
+		err := t.NewSelect().TableExpr("providers").Column("name").
+			Where("tenant_id = ? AND provider_id = ?", t.tenant, r.Server.ProviderID).Scan(ctx, &r.Provider)
+		if err != nil {
+			return nil, err
+		}
+	}
 	if c.Catalog == nil || !c.Catalog(&r.Server) {
 		return r, nil
 	}
@@ -124,14 +131,14 @@ func (t *tx) descriptors(ctx context.Context, serverID string, named []string) (
 }
 
 // taken says which tool ids a newcomer cannot have. Ids begin with the name of
-// their server and a dot, which no name holds, so few ids of others come into
+// their provider and a dot, which no name holds, so few ids of others come into
 // question. Each newcomer asks once.
 func (t *tx) taken(ctx context.Context, r *registry.Record) (func(string) bool, error) {
 	var others []string
-	prefix := r.Server.Name + "."
+	namespace := r.Namespace()
 	err := t.NewSelect().TableExpr("tools").Column("tool_id").
 		Where("tenant_id = ? AND server_id <> ? AND live", t.tenant, r.Server.ServerID).
-		Where("tool_key >= ? AND tool_key < ?", prefix, r.Server.Name+"/").Scan(ctx, &others) // "/" comes after "."
+		Where("tool_key >= ? AND tool_key < ?", namespace+".", namespace+"/").Scan(ctx, &others) // "/" comes after "."
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func (s *Store) Register(ctx context.Context, g registry.Registration, op regist
 		}
 		// The key is looked up after the name: whose key this is may have taken
 		// the name a moment ago.
-		taken := t.nameIsFree(ctx, g.Name)
+		taken := t.nameIsFree(ctx, &g)
 		earlier, err := t.claimed(ctx, claim)
 		if earlier != nil {
 			// The server as it was then: a repeat gets the first answer (I13).
@@ -72,7 +72,11 @@ func (s *Store) Register(ctx context.Context, g registry.Registration, op regist
 	return out, refusal
 }
 
-func (t *tx) nameIsFree(ctx context.Context, name string) error {
+func (t *tx) nameIsFree(ctx context.Context, g *registry.Registration) error {
+	name := g.Name
+	if err := t.providerAdmits(ctx, g); err != nil {
+		return err
+	}
 	var id string
 	err := t.NewSelect().TableExpr("mcp_servers").Column("server_id").
 		Where("tenant_id = ? AND name = ? AND state <> ?", t.tenant, name, registry.StateRetired).Scan(ctx, &id)
@@ -96,7 +100,10 @@ func (t *tx) register(ctx context.Context, g registry.Registration, op registry.
 	if err := t.emit(ctx, &row, op, changes.Events); err != nil {
 		return Applied{}, err
 	}
-	models := []any{&providerRow{Provider: provider, Live: true}}
+	var models []any
+	if g.ProviderID == "" {
+		models = append(models, &providerRow{Provider: provider, Live: true})
+	}
 	if changes.Connection != nil {
 		models = append(models, &connectionRow{Connection: *changes.Connection})
 	}

@@ -26,6 +26,16 @@ type (
 		Live bool `bun:"live"`
 	}
 
+	providerServerRow struct {
+		bun.BaseModel `bun:"table:provider_servers,alias:v"`
+		registry.ProviderServer
+	}
+
+	contributionRow struct {
+		bun.BaseModel `bun:"table:provider_contributions,alias:c"`
+		registry.Contribution
+	}
+
 	connectionRow struct {
 		bun.BaseModel `bun:"table:connections,alias:c"`
 		registry.Connection

@@ -97,7 +97,7 @@ func TestAQueryThatForgetsTheTenantFindsNothing(t *testing.T) {
 			denied(t, as(t, d, "countersign_app", tenant), fmt.Sprintf("INSERT INTO %[1]s OVERRIDING SYSTEM VALUE TABLE spare.%[1]s", table), adding)
 		}
 		switch table {
-		case "audit", "audit_checkpoints", "audit_heads", "connections", "decisions", "outbox", "policies", "server_targets", "server_versions": // only added to, or read
+		case "audit", "audit_checkpoints", "audit_heads", "connections", "decisions", "fact_records", "outbox", "policies", "server_targets", "server_versions": // only added to, or read
 			denied(t, as(t, d, "countersign_app", "acme"), "UPDATE "+table+" SET tenant_id = tenant_id", "permission denied")
 			denied(t, as(t, d, "countersign_app", "acme"), "DELETE FROM "+table, "permission denied")
 		default:
@@ -462,6 +462,8 @@ func everything(tb testing.TB, d *db.DB, tenant string) *world {
 	}
 	w.connect("shared")
 	w.publishes("payments", 1)
+	w.extend("tools")
+	w.plan("tools", declared([]string{"utils"}, [3]string{"hash", "utils", "hash"}))
 	k := registry.DecisionToken{TokenID: "dtk_" + tenant, ServerID: s.ServerID, Verb: registry.VerbReject, Digest: "d", Subject: "ann"}
 	if _, err := w.MintToken(ctx, k, "secret of "+tenant, time.Hour, named("mint_token")); err != nil {
 		tb.Fatal(err)

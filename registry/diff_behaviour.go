@@ -73,6 +73,9 @@ func compareHint(name string, pair two) Change {
 // may do: another one is shown to people and acts for them.
 func pageChange(key string, pair two) Change {
 	path := "/_meta/" + pointer(key)
+	if key == ContributionKey {
+		return behaviourChange(path, ChangeContribution, SeverityEscalating, pair)
+	}
 	if key == "resourceUri" || key == "visibility" { // the nested form
 		path = "/_meta/ui/" + key
 	}

@@ -70,6 +70,7 @@ const (
 	ChangeTaskSupport      ChangeKind = "task_support_changed"
 	ChangeHeaderMapping    ChangeKind = "header_mapping_changed"
 	ChangePageBinding      ChangeKind = "page_binding_changed"
+	ChangeContribution     ChangeKind = "contribution_changed"
 	ChangeBehaviour        ChangeKind = "behaviour_changed"
 	ChangeServerName       ChangeKind = "server_name_changed"
 	ChangeServerVersion    ChangeKind = "server_version_changed"
@@ -145,6 +146,7 @@ var kinds = map[ChangeKind]string{
 	ChangeTaskSupport:           "whether the tool runs as a task is another answer",
 	ChangeHeaderMapping:         "a parameter is copied into an HTTP header, or no longer, or into another",
 	ChangePageBinding:           "the tool shows another page, or one at all",
+	ChangeContribution:          "the extension's contribution is another tool of the MCP server, or that describes its tool otherwise",
 	ChangeBehaviour:             "something else changed that says what the tool does",
 	ChangeServerName:            "the server calls itself otherwise",
 	ChangeServerVersion:         "the server has another version",

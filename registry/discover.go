@@ -13,6 +13,8 @@ type Look struct {
 	TargetDigest string    `json:"targetDigest"`
 	RequestedBy  string    `json:"requestedBy"`
 	At           time.Time `json:"at"`
+	// Origins gives, of contributed tools, the names at the MCP server.
+	Origins map[string]string `json:"origins,omitempty"`
 }
 
 // Discovered applies a whole, well-formed look (R3, R42–R49). A look at another
@@ -39,7 +41,7 @@ func (r *Record) Discovered(snap *Snapshot, look Look) error {
 		doubted = r.endDoubts()
 	} else {
 		s.SnapshotDigest, s.ToolsDigest = snap.Digest, snap.ToolsDigest()
-		s.Discovery.Counts = r.refresh(snap, look.At)
+		s.Discovery.Counts = r.refresh(snap, look)
 		r.rebindOthers(snap)
 		r.touch()
 		r.note(fmt.Sprintf("discovered: %d new, %d changed, %d unchanged, %d unavailable",
@@ -138,8 +140,8 @@ func (r *Record) suspect(cause Cause, detail string, snap *Snapshot, look Look) 
 }
 
 // refresh brings the catalog to what the snapshot shows (Appendix B).
-func (r *Record) refresh(snap *Snapshot, at time.Time) Counts {
-	s := &r.Server
+func (r *Record) refresh(snap *Snapshot, look Look) Counts {
+	s, at := &r.Server, look.At
 	var counts Counts
 	mine := map[string]bool{} // ids given in this refresh
 	for _, item := range snap.Of(KindTool) {
@@ -159,8 +161,8 @@ func (r *Record) refresh(snap *Snapshot, at time.Time) Counts {
 			counts.Changed++
 		}
 		tool.Title, tool.Description, tool.Definition, tool.Digests = item.Title, item.Text, item.Definition, item.Digests
-		tool.Verdict, tool.Detail, tool.LastSeenAt = item.Verdict, item.Detail, at
-		if own := ToolID(s.Name, item.Name); tool.ToolID != own {
+		tool.Verdict, tool.Detail, tool.LastSeenAt, tool.Origin = item.Verdict, item.Detail, at, look.Origins[item.Name]
+		if own := ToolID(r.Namespace(), item.Name); tool.ToolID != own {
 			tool.Verdict, tool.Detail = ReasonIDCollision, "the id "+own+" belongs to another tool of the tenant"
 		}
 		tool.Available = tool.Verdict == ""
@@ -189,7 +191,7 @@ func (r *Record) refresh(snap *Snapshot, at time.Time) Counts {
 // freeID gives a newcomer its canonical id, or one nobody can hit upon when
 // that one belongs to another tool; such a tool stays quarantined.
 func (r *Record) freeID(name string, mine map[string]bool) string {
-	id := ToolID(r.Server.Name, name)
+	id := ToolID(r.Namespace(), name)
 	if mine[id] || r.Taken != nil && r.Taken(id) {
 		return id + "-" + trimID(r.Server.ServerID) + digestBytes([]byte(name))[len("sha256:"):][:16]
 	}

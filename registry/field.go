@@ -210,9 +210,10 @@ func (w *walk) object(n *node, name string) *node {
 
 // pageKeys are the documented keys of _meta that tie a tool to a page or say
 // what that page may do (MCP Apps, SEP-1865, and what came before it). Those of
-// a resource are the rights of the page that it is.
+// a resource are the rights of the page that it is. Beside them stands what ties a
+// contributed tool to one of its MCP server.
 var pageKeys = map[ItemKind][]string{
-	KindTool:     {"openai/outputTemplate", "openai/visibility", "openai/widgetAccessible", "ui/resourceUri"},
+	KindTool:     {ContributionKey, "openai/outputTemplate", "openai/visibility", "openai/widgetAccessible", "ui/resourceUri"},
 	KindResource: {"openai/widgetCSP", "openai/widgetDomain", "ui"},
 	KindTemplate: {"openai/widgetCSP", "openai/widgetDomain", "ui"},
 }

@@ -28,6 +28,7 @@ var (
 	// gets one too; otherwise a hostile server could choose another tool's id.
 	hashSuffix = regexp.MustCompile(`-[0-9a-f]{8}$`)
 	notPlain   = regexp.MustCompile(`[^A-Za-z0-9._-]`)
+	notName    = regexp.MustCompile(`[^a-z0-9_-]`)
 )
 
 // ValidName says whether a server or provider may have this name: ASCII lower
@@ -50,6 +51,20 @@ func ToolID(provider, externalID string) string {
 		plain += "-" + hex.EncodeToString(sum[:4])
 	}
 	return provider + "." + plain
+}
+
+// ProviderServerName makes the name of a server that an extension declares. Where
+// the id cannot stand in a name as it is, part of its hash makes the name its own.
+func ProviderServerName(provider, externalID string) string {
+	plain := strings.Trim(notName.ReplaceAllString(strings.ToLower(externalID), "-"), "-_")
+	name := provider + "-" + plain
+	if plain == externalID && ValidName(name) {
+		return name
+	}
+	sum := sha256.Sum256([]byte(externalID))
+	suffix := "-" + hex.EncodeToString(sum[:4])
+	room := MaxNameLength - len(suffix)
+	return strings.TrimRight(name[:min(len(name), room)], "-_") + suffix
 }
 
 func formatEtag(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }

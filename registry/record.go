@@ -12,6 +12,7 @@ import (
 // outbox rows, in one transaction (R7).
 type Record struct {
 	Server      Server
+	Provider    string                      // the name of its provider, where that is not the server's own
 	Connection  Connection                  // the version that the server pins
 	Command     *Command                    // what a server of the transport stdio pins
 	Named       *Connection                 // the newest version of the connection that the change names; nil when it names none
@@ -64,6 +65,14 @@ type Changes struct {
 	Note        string // for the audit row: what happened, in short
 	Detail      any    // for the audit row: an object; nil: nothing more to say
 	Asked       bool   // nothing changed, and that somebody asked is to be recorded
+}
+
+// Namespace is what tool ids begin with: the name of the provider.
+func (r *Record) Namespace() string {
+	if r.Provider != "" {
+		return r.Provider
+	}
+	return r.Server.Name
 }
 
 // Begin makes the record ready for one change.

@@ -28,6 +28,9 @@ type Registration struct {
 	Owner               string            `json:"owner,omitempty"`
 	Labels              map[string]string `json:"labels,omitempty"`
 	ProductVersion      string            `json:"productVersion,omitempty"`
+	// ProviderID is the provider whose extension declares the server; empty: the
+	// server gets one of its own.
+	ProviderID string `json:"providerId,omitempty"`
 }
 
 // PolicyDefault is the built-in governance policy bundle.
@@ -171,12 +174,17 @@ func checkDetails(e *Error, description, owner, product string, labels map[strin
 	}
 }
 
-// Registered makes the record of a new server, its provider, and what its
-// target needs: a connection, or the command. It lands in registered, whatever a
+// Registered makes the record of a new server, its provider unless the
+// registration names one, and what its target needs: a connection, or the command.
+// It lands in registered, whatever a
 // handshake will say (R5).
 func Registered(g Registration, actor Actor, now time.Time) (*Record, Provider) {
 	provider := Provider{
-		TenantID: g.TenantID, ProviderID: "prv_" + trimID(g.ServerID), Name: g.Name, Family: FamilyMCP, Enabled: true, CreatedAt: now,
+		TenantID: g.TenantID, ProviderID: ownProvider(g.ServerID), Name: g.Name, Family: FamilyMCP, Enabled: true, CreatedAt: now,
+		CreatedBy: actor.Subject, Version: 1,
+	}
+	if g.ProviderID != "" {
+		provider.ProviderID = g.ProviderID
 	}
 	r := &Record{Server: Server{
 		ServerID: g.ServerID, TenantID: g.TenantID, Name: g.Name, Direction: g.Direction, Transport: g.Transport,

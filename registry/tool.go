@@ -7,8 +7,11 @@ import "time"
 type Tool struct {
 	TenantID   string `json:"tenantId" bun:"tenant_id,pk"`
 	ServerID   string `json:"serverId" bun:"server_id,pk"`
-	ExternalID string `json:"externalId" bun:"external_id,pk"` // the MCP tool name
+	ExternalID string `json:"externalId" bun:"external_id,pk"` // the MCP tool name, or the id of an extension's contribution
 	ToolID     string `json:"toolId" bun:"tool_id"`            // canonical, unique in the tenant
+	// Origin is the tool's name at the MCP server, where that is not the external id;
+	// see [Tool.CallName].
+	Origin string `json:"origin,omitempty" bun:"origin"`
 
 	Title       string `json:"title" bun:"title"`
 	Description string `json:"description" bun:"description"`
@@ -25,6 +28,14 @@ type Tool struct {
 
 	FirstSeenAt time.Time `json:"firstSeenAt" bun:"first_seen_at"`
 	LastSeenAt  time.Time `json:"lastSeenAt" bun:"last_seen_at"` // of an unavailable tool; else the server's last discovery (R51)
+}
+
+// CallName is the name by which the MCP server is asked for the tool.
+func (t *Tool) CallName() string {
+	if t.Origin != "" {
+		return t.Origin
+	}
+	return t.ExternalID
 }
 
 // ToolBinding ties a tool to a descriptor version with its declared class
@@ -90,24 +101,4 @@ type PromptBinding struct {
 	DecisionID      string `json:"decisionId" bun:"decision_id"`
 
 	EndsAt time.Time `json:"endsAt,omitzero" bun:"ends_at,nullzero"` // from when the approval holds no more; zero: for ever
-}
-
-// ProviderFamily is the kind of a provider (R100).
-type ProviderFamily string
-
-// The families.
-const (
-	FamilyMCP ProviderFamily = "mcp"
-	FamilyAEP ProviderFamily = "aep"
-)
-
-// Provider is a source of servers and tools; plain registration makes one of
-// the server's name (C13).
-type Provider struct {
-	TenantID   string         `json:"tenantId" bun:"tenant_id,pk"`
-	ProviderID string         `json:"providerId" bun:"provider_id,pk"`
-	Name       string         `json:"name" bun:"name"`
-	Family     ProviderFamily `json:"family" bun:"family"`
-	Enabled    bool           `json:"enabled" bun:"enabled"`
-	CreatedAt  time.Time      `json:"createdAt" bun:"created_at"`
 }

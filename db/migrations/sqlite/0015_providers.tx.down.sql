@@ -1,0 +1,15 @@
+ALTER TABLE tools DROP COLUMN origin;
+DROP TABLE provider_contributions;
+DROP TABLE provider_servers;
+DROP TRIGGER providers_one_family;
+DROP TRIGGER providers_one_family_new;
+ALTER TABLE providers DROP COLUMN refresh;
+ALTER TABLE providers DROP COLUMN config;
+ALTER TABLE providers DROP COLUMN version;
+ALTER TABLE providers DROP COLUMN created_by;
+ALTER TABLE providers DROP COLUMN governance_policy_ref;
+ALTER TABLE providers DROP COLUMN exception_reason;
+ALTER TABLE providers DROP COLUMN authentication;
+ALTER TABLE providers DROP COLUMN extension_id;
+ALTER TABLE providers DROP COLUMN base_url;
+ALTER TABLE providers DROP COLUMN description;
