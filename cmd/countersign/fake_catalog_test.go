@@ -21,6 +21,23 @@ func (f *fakeAPI) chosen(filter, search string, ids []string) []*registryv1.Tool
 	})
 }
 
+// ListCapabilities knows one server that is exposed; its second resource is for
+// the workspace research.
+func (f *fakeAPI) ListCapabilities(_ context.Context, r *registryv1.ListCapabilitiesRequest) (*registryv1.ListCapabilitiesResponse, error) {
+	item := func(kind, name string) *registryv1.Capability {
+		return &registryv1.Capability{ServerId: "srv_ours", ServerName: "ours", Kind: kind, Name: name}
+	}
+	tool, readme, notes := item("tool", "forecast"), item("resource", "file:///readme"), item("resource", "file:///notes\u202e")
+	tool.ToolId, tool.DeclaredClass = "ours.forecast", registryv1.SideEffectClass_SIDE_EFFECT_CLASS_READ
+	readme.Classification, notes.Classification = "internal", "secret"
+	all := []*registryv1.Capability{item("prompt", "greet"), readme, tool}
+	if r.GetScope() == "research" {
+		all = slices.Insert(all, 1, notes)
+	}
+	items, next := cutPage(all, r.GetPageSize(), r.GetPageToken())
+	return &registryv1.ListCapabilitiesResponse{Capabilities: items, NextPageToken: next}, nil
+}
+
 func (f *fakeAPI) GetToolImpact(_ context.Context, r *registryv1.GetToolImpactRequest) (*registryv1.GetToolImpactResponse, error) {
 	out := &registryv1.GetToolImpactResponse{}
 	if strings.Contains(r.GetFilter(), "nothing") {
