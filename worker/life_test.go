@@ -302,6 +302,34 @@ func TestLargeCatalogsStayOutOfTheHistory(t *testing.T) {
 	})
 }
 
+// S7: ten minutes without the engine at the usual interval are made up by one
+// sweep at most, whenever they end.
+func TestAnOutageIsMadeUpByOneSweepAtMost(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, "sqlite")
+	for _, interval := range []time.Duration{20 * time.Second, time.Minute, worker.DefaultProbeInterval, time.Hour} {
+		if err := worker.EnsureSchedule(t.Context(), h.temporal, h.codec, interval); err != nil {
+			t.Fatal(err)
+		}
+		d, err := h.temporal.ScheduleClient().GetHandle(t.Context(), workflows.ScheduleProbe).Describe(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		window := d.Schedule.Policy.CatchupWindow
+		for ends := time.Duration(0); ends < interval; ends += interval / 20 {
+			madeUp := 0
+			for planned := time.Duration(0); planned > -10*time.Minute; planned -= interval { // the outage began ten minutes ago
+				if ends-planned <= window {
+					madeUp++
+				}
+			}
+			if madeUp > 1 {
+				t.Errorf("every %s: an outage that ends %s after a window is made up by %d sweeps", interval, ends, madeUp)
+			}
+		}
+	}
+}
+
 // R140, S7, H23.
 func TestThereIsOneScheduleAndItSaysWhatIsConfigured(t *testing.T) {
 	t.Parallel()

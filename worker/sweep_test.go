@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -288,5 +289,58 @@ func TestPatienceAndFlapping(t *testing.T) {
 	}
 	if n := h.events(run.GetID()); n > 30 {
 		t.Errorf("a sweep of one server takes %d events", n)
+	}
+}
+
+// S7, H23: servers that come and go for many windows leave short histories and no
+// record twice, and the others have nothing to do with it.
+func TestManyWindowsOfFlapping(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, "sqlite")
+	g := newGate(t, offers(t, "a"))
+	names := h.fleet(g, 20)
+	flapping := names[:2]
+	begun := make(map[string]int, len(names))
+	for _, name := range names {
+		begun[name] = h.events(workflows.ServerWorkflowID("default", name))
+	}
+	const windows = 24
+	first := time.Now().UTC().Truncate(time.Minute)
+	for w := range windows {
+		g.set(func() {
+			for _, name := range flapping {
+				g.dead[name] = w%2 == 1
+			}
+		})
+		run := h.startSweep(workflows.SweepInput{Interval: 200 * time.Millisecond, Window: first.Add(time.Duration(w) * time.Minute)})
+		if err := run.Get(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if n := h.events(run.GetID()); n > 40 {
+			t.Errorf("window %d takes %d events", w, n)
+		}
+	}
+	for _, name := range names {
+		probes := h.probesOf(name)
+		seen := map[time.Time]bool{}
+		for _, p := range probes {
+			seen[p.Window] = true
+		}
+		if len(probes) != windows || len(seen) != windows {
+			t.Errorf("%s: %d records of %d windows, of %d", name, len(probes), len(seen), windows)
+		}
+		grown := h.events(workflows.ServerWorkflowID("default", name)) - begun[name]
+		switch {
+		case !slices.Contains(flapping, name) && grown > 0:
+			t.Errorf("%s: %d events of windows in which it was well", name, grown)
+		case grown > 12*windows:
+			t.Errorf("%s: %d events in %d windows", name, grown, windows)
+		}
+	}
+	for _, name := range flapping { // damped: it was let back at first, and not any more
+		if p := h.probesOf(name)[0]; !p.Flapping() {
+			t.Errorf("%s: %+v", name, p)
+		}
+		h.is(name, registry.StateDegraded)
 	}
 }

@@ -162,7 +162,9 @@ secrets:
 	})
 	<-hold
 	admit(false)
+	away := time.Now()
 	checkAway(t, api, c)
+	time.Sleep(time.Until(away.Add(7 * time.Second))) // three windows
 	peer.Edit(func(s *mcptest.Script) { s.Fault("tools/list", nil) })
 	admit(true)
 	until(t, "the api is ready again", patience, func() error { return api.readyz(t, http.StatusOK) })
@@ -176,6 +178,22 @@ secrets:
 	if s, err := c.in(ctx, "search", active); err != nil || len(s.GetCauses()) > 0 {
 		t.Errorf("the server pays for the database: %v %v", s.GetCauses(), err)
 	}
+	// The servers of the windows in which nobody could write are none the worse.
+	until(t, "probes are recorded again", patience, func() error {
+		r, err := c.servers.ListProbes(ctx, &pb.ListProbesRequest{ServerId: "search", PageSize: 200})
+		if err != nil {
+			return err
+		}
+		for _, p := range r.GetProbes() {
+			if p.GetOutcome() == pb.ProbeOutcome_PROBE_OUTCOME_FAILED {
+				return final{fmt.Errorf("a probe blames the server: %v", p)}
+			}
+		}
+		if last := r.GetProbes()[0]; last.GetTime().AsTime().Before(away.Add(7*time.Second)) || last.GetOutcome() != pb.ProbeOutcome_PROBE_OUTCOME_OK {
+			return fmt.Errorf("the last is %v", last)
+		}
+		return nil
+	})
 	e := dial(t, d.temporal, i.namespace)
 	e.checkHistories(t)
 
