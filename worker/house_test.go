@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	sdklog "go.temporal.io/sdk/log"
 	sdkworker "go.temporal.io/sdk/worker"
 
@@ -104,8 +105,14 @@ func newHouseWith(t testing.TB, kind string, codec *workflows.Codec) *house {
 // every recorded history.
 func (h *house) dial(address string) client.Client {
 	h.Helper()
+	return h.dialWith(address)
+}
+
+// dialWith makes one whose workers go through interceptors.
+func (h *house) dialWith(address string, in ...interceptor.ClientInterceptor) client.Client {
+	h.Helper()
 	c, err := client.Dial(client.Options{
-		HostPort: address, Namespace: h.namespace, Identity: "test", Logger: sdklog.NewStructuredLogger(quiet()),
+		HostPort: address, Namespace: h.namespace, Identity: "test", Logger: sdklog.NewStructuredLogger(quiet()), Interceptors: in,
 		DataConverter: h.codec.DataConverter(), FailureConverter: h.codec.FailureConverter(),
 	})
 	if err != nil {

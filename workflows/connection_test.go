@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/mock"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/testsuite"
 
 	"countersign/activities"
@@ -68,6 +70,7 @@ type telling struct {
 	*house
 	env  *testsuite.TestWorkflowEnvironment
 	gone string // a server whose workflow is not open
+	take bool   // those that are told take the newest version, as their workflows do
 
 	mu   sync.Mutex // signals of one page come at once
 	told []string   // NAME@VERSION
@@ -92,6 +95,11 @@ func (h *house) telling() *telling {
 			}
 			t.mu.Lock()
 			defer t.mu.Unlock()
+			if t.take {
+				if _, err := t.acts.TakeConnection(context.Background(), activities.TakeConnectionInput{Tenant: "default", ServerID: t.server(name).ServerID, Name: signal.Name}); err != nil {
+					t.Errorf("%s takes it: %v", name, err)
+				}
+			}
 			t.told = append(t.told, fmt.Sprintf("%s@%d", name, signal.Version))
 			return nil
 		})
@@ -183,6 +191,49 @@ func TestAnEditMeanwhileIsToldToo(t *testing.T) {
 	for _, name := range []string{"a@3", "b@3"} {
 		if !slices.Contains(telling.told, name) {
 			t.Errorf("told were %v, and not %s", telling.told, name)
+		}
+	}
+}
+
+// An edit that falls between two pages of the servers reaches every server, also
+// those that have just been told of the one before; each takes it once.
+func TestAnEditBetweenTwoPagesReachesEveryServerOnce(t *testing.T) {
+	t.Parallel()
+	const servers, page = 205, 100
+	h := newHouse(t)
+	h.connects("search")
+	for i := range servers {
+		h.uses(fmt.Sprintf("s%03d", i), i, "search")
+	}
+	telling := h.telling()
+	telling.take = true
+	pages := 0
+	telling.env.SetOnActivityStartedListener(func(info *activity.Info, _ context.Context, _ converter.EncodedValues) {
+		if info.ActivityType.Name != "ConnectionUsers" {
+			return
+		}
+		if pages++; pages == 2 { // the first page has been told
+			telling.edit(registry.ConnectionEdit{Headers: &map[string]string{"Authorization": "env:OTHER"}}, telling.made(3))
+		}
+	})
+	telling.env.RegisterDelayedCallback(func() { telling.edit(elsewhere(), telling.made(2)) }, 0)
+	telling.run()
+	told := map[string]int{}
+	for _, one := range telling.told {
+		told[one]++
+	}
+	for i := range servers {
+		name := fmt.Sprintf("s%03d", i)
+		s, of2, of3 := h.server(name), told[name+"@2"], told[name+"@3"]
+		takes := int64(1) // who hears of version 2 after the edit takes version 3 at once
+		if i < page {
+			takes = 2
+		}
+		if of2 > 1 || of3 > 1 || int64(of2+of3) < takes {
+			t.Errorf("%s is told %d times of version 2 and %d times of version 3", name, of2, of3)
+		}
+		if s.EndpointRef != "search@3" || s.Version != 1+takes {
+			t.Errorf("%s is of %s, and itself at version %d", name, s.EndpointRef, s.Version)
 		}
 	}
 }
