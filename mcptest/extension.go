@@ -63,5 +63,5 @@ func failed(w http.ResponseWriter, status int, code, message, target string) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]fault{"error": {code, message, &target, nil}})
+	_ = json.NewEncoder(w).Encode(map[string]fault{"error": {code, message, &target, nil}}) //nolint:errchkjson // texts marshal
 }
