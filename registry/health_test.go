@@ -46,7 +46,7 @@ func TestWhatProbesKnowIsSixAnswers(t *testing.T) {
 		"registered":                {with(registry.StateRegistered), nil, "never_discovered unknown not_probed []"},
 		"verified":                  {with(registry.StateVerified), ok(), "verified healthy not_probed [AssetMaintainer PlatformAdmin]"},
 		"retired":                   {with(registry.StateRetired), ok(), "retired unknown not_probed []"},
-		"ours":                      {active, probe(registry.OutcomeDependency, registry.ReasonSecretRefUnresolved), "secret_reference_unresolved unknown unknown [installation_operator]"},
+		"ours":                      {active, probe(registry.OutcomeDependency, registry.ReasonSecretRefUnresolved), "secret_reference_unresolved unknown unknown [installation_operator]"}, //nolint:dupword // the level, and what probes know
 		"asks for patience":         {active, probe(registry.OutcomeDeferred, registry.ReasonRateLimited), "rate_limited healthy withheld []"},
 		"failed, not long enough":   {active, probe(registry.OutcomeFailed, registry.ReasonDNS), "dns degraded withheld [AssetMaintainer PlatformAdmin]"},
 		"fails":                     {degraded, probe(registry.OutcomeFailed, registry.ReasonTimeout), "timeout unhealthy probed [server_operator installation_operator]"},

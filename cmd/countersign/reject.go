@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+
 	"github.com/spf13/cobra"
 
 	registryv1 "countersign/proto/countersign/registry/v1"
