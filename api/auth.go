@@ -230,11 +230,16 @@ func (a *Authenticator) Authenticate(r *http.Request) (registry.Principal, *regi
 
 // Check says whether the tokens of every issuer can be checked at the moment.
 func (a *Authenticator) Check(ctx context.Context) error {
-	var all []error
-	for _, i := range a.issuers {
-		all = append(all, i.keys.check(ctx))
+	return errors.Join(a.CheckEach(ctx)...)
+}
+
+// CheckEach is [Authenticator.Check] for each issuer, in their order.
+func (a *Authenticator) CheckEach(ctx context.Context) []error {
+	all := make([]error, len(a.issuers))
+	for n, i := range a.issuers {
+		all[n] = i.keys.check(ctx)
 	}
-	return errors.Join(all...)
+	return all
 }
 
 // Issuers says whether there are issuers, which can be away.

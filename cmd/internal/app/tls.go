@@ -53,6 +53,15 @@ func secured(c config.TLS, log *slog.Logger) (func(net.Listener) net.Listener, e
 	}, nil
 }
 
+// CheckTLS says what is wrong with the files of the certificate, if there are any.
+func CheckTLS(c config.TLS) error {
+	if !c.Enabled() {
+		return nil
+	}
+	_, err := load(c)
+	return err
+}
+
 // protocols are HTTP/2, which gRPC needs, and HTTP/1.1.
 var protocols = []string{"h2", "http/1.1"}
 
