@@ -41,6 +41,11 @@ type engine struct {
 	// sealing keeps other processes from sealing the same tenant's audit rows
 	// until the transaction ends, or says that one does.
 	sealing string
+	// relaying keeps other processes from relaying events until the transaction
+	// ends, or says that one does.
+	relaying string
+	// skipLocked leaves out rows that others have locked.
+	skipLocked string
 	// migrating serialises migrators, besides the transactions they run in.
 	migrating string
 	// label gives the value of a label by its key.
@@ -76,10 +81,12 @@ var postgres = engine{
 	changed:     "a.tx >= ?",
 	settled: `(a.tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
 OR a.tx >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint)`,
-	sealing:   "SELECT pg_try_advisory_xact_lock(hashtextextended('audit/' || ?, 0))",
-	migrating: "SELECT pg_advisory_xact_lock(4861272841)", // any number that nobody else uses
-	label:     "(s.labels::json ->> ?)",
-	contains:  "strpos(lower(?), lower(?)) > 0",
+	sealing:    "SELECT pg_try_advisory_xact_lock(hashtextextended('audit/' || ?, 0))",
+	relaying:   "SELECT pg_try_advisory_xact_lock(hashtextextended('event relay', 0))",
+	skipLocked: " FOR UPDATE SKIP LOCKED",
+	migrating:  "SELECT pg_advisory_xact_lock(4861272841)", // any number that nobody else uses
+	label:      "(s.labels::json ->> ?)",
+	contains:   "strpos(lower(?), lower(?)) > 0",
 	searched: `(SELECT q.server_id, q.external_key, q.names, q.titles FROM tool_search AS q
 WHERE q.tenant_id = ?0 AND array_to_tsvector(string_to_array(q.words, ' ')) @@ CAST(?1 AS tsquery) OFFSET 0) AS q
 CROSS JOIN LATERAL (SELECT t.* FROM tools AS t

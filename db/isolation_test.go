@@ -62,6 +62,10 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 		_, planned := acme.plan("tools", declared([]string{"utils"}, [3]string{"hash", "utils", "hash"}))
 		utils := planned[0]
 		extension := func(name string) string { return map[string]string{"weather": "tools"}[name] }
+		if _, err := acme.CreateSubscription(ctx, subscription("sub_1"), named("subscribe")); err != nil {
+			t.Fatal(err)
+		}
+		sub := func(name string) string { return map[string]string{"weather": "sub_1"}[name] }
 
 		type call struct {
 			// one calls the method about the first tenant's things, other about things that do not exist.
@@ -293,6 +297,33 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 				v, _, err := st.OutboxAfter(ctx, db.Position{}, 10)
 				return v, err
 			}),
+			"CreateSubscription": of(func(st *db.Store, _, _, _, _, _ string) (any, error) { // the other tenant may use the same id
+				_, err := st.CreateSubscription(ctx, registry.Subscription{SubscriptionID: "sub_1", Direction: "none"}, registry.Operation{})
+				return nil, err
+			}),
+			"Subscription":  of(func(st *db.Store, _, name, _, _, _ string) (any, error) { return st.Subscription(ctx, sub(name)) }),
+			"Subscriptions": of(func(st *db.Store, _, _, _, _, _ string) (any, error) { return st.Subscriptions(ctx) }),
+			"ChangeSubscription": of(func(st *db.Store, _, name, _, _, _ string) (any, error) {
+				return st.ChangeSubscription(ctx, sub(name), named("change"), func(*registry.Subscription) (bool, error) { return true, nil })
+			}),
+			"DeleteSubscription": of(func(st *db.Store, _, name, _, _, _ string) (any, error) {
+				return nil, st.DeleteSubscription(ctx, sub(name), "", named("unsubscribe"))
+			}),
+			"Deliveries": of(func(st *db.Store, _, name, _, _, _ string) (any, error) {
+				v, next, err := st.Deliveries(ctx, db.DeliveryQuery{SubscriptionID: sub(name)})
+				return []any{v, next}, err
+			}),
+			"ReplayEvents": of(func(st *db.Store, _, name, _, _, _ string) (any, error) {
+				n, more, err := st.ReplayEvents(ctx, sub(name), db.Replay{}, named("replay"))
+				return []any{n, more}, err
+			}),
+			"TestSubscription": of(func(st *db.Store, _, name, _, _, _ string) (any, error) {
+				return st.TestSubscription(ctx, sub(name), named("test"))
+			}),
+			"TakeIn": of(func(st *db.Store, _, name, _, _, _ string) (any, error) {
+				return st.TakeIn(ctx, registry.InboundEvent{SubscriptionID: sub(name), EventID: "e", Data: []byte("{}")})
+			}),
+			"Inbound": of(func(st *db.Store, _, name, _, _, _ string) (any, error) { return st.Inbound(ctx, sub(name), 10) }),
 			"Apply": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {
 				return st.Apply(ctx, db.Change{ServerID: id, Operation: op, Apply: nothing})
 			}),

@@ -16,6 +16,7 @@ type OutboxEvent = registry.OutboxEvent
 type outboxRow struct {
 	bun.BaseModel `bun:"table:outbox,alias:e"`
 	OutboxEvent
+	Relayed bool `bun:"relayed"` // every sink that wants it has a delivery
 }
 
 // emit adds the events of a server's change and numbers them on its row.

@@ -16,23 +16,27 @@ import (
 // order of the alphabet: what its methods do and no more. It sees the rows of
 // all tenants.
 var systemMay = map[string]string{
-	"applied_operations": "DELETE",
-	"audit":              "SELECT, UPDATE", // a trigger lets it seal a row once, and no more
-	"audit_checkpoints":  "INSERT, SELECT",
-	"audit_heads":        "INSERT, SELECT, UPDATE",
-	"commands":           "SELECT",
-	"connections":        "SELECT",
-	"decisions":          "SELECT",
-	"definitions":        "DELETE, SELECT",
-	"idempotency_keys":   "DELETE",
-	"mcp_servers":        "SELECT",
-	"outbox":             "SELECT",
-	"probes":             "DELETE, INSERT, SELECT",
-	"providers":          "SELECT",
-	"server_probe_state": "INSERT, SELECT, UPDATE",
-	"snapshot_items":     "SELECT",
-	"snapshots":          "DELETE, SELECT",
-	"tools":              "SELECT",
+	"applied_operations":  "DELETE",
+	"audit":               "SELECT, UPDATE", // a trigger lets it seal a row once, and no more
+	"audit_checkpoints":   "INSERT, SELECT",
+	"audit_heads":         "INSERT, SELECT, UPDATE",
+	"commands":            "SELECT",
+	"connections":         "SELECT",
+	"decisions":           "SELECT",
+	"definitions":         "DELETE, SELECT",
+	"event_deliveries":    "DELETE, INSERT, SELECT, UPDATE",
+	"event_lanes":         "DELETE, INSERT, SELECT, UPDATE",
+	"event_subscriptions": "SELECT",
+	"idempotency_keys":    "DELETE",
+	"inbound_events":      "DELETE, SELECT, UPDATE",
+	"mcp_servers":         "SELECT",
+	"outbox":              "DELETE, SELECT, UPDATE",
+	"probes":              "DELETE, INSERT, SELECT",
+	"providers":           "SELECT",
+	"server_probe_state":  "INSERT, SELECT, UPDATE",
+	"snapshot_items":      "SELECT",
+	"snapshots":           "DELETE, SELECT",
+	"tools":               "SELECT",
 }
 
 // systemSees are the columns that the role of SystemStore may read of tables

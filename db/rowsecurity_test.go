@@ -3,6 +3,7 @@ package db_test
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -129,6 +130,8 @@ func TestTheSystemSeesAllTenantsAndMayDoLittle(t *testing.T) {
 	y, ctx := d.System(), t.Context()
 	var ids []string
 	var seen []registry.Probe
+	var claimed []registry.Lane
+	var received []registry.InboundEvent
 	window := time.Date(2030, 1, 2, 3, 5, 0, 0, time.UTC)
 	tenants := func(n int, tenant func(i int) string) []string {
 		var out []string
@@ -214,6 +217,73 @@ func TestTheSystemSeesAllTenantsAndMayDoLittle(t *testing.T) {
 			return []string{"acme", "globex"}, err
 		}},
 	}
+	for _, c := range []struct {
+		method string
+		call   func() ([]string, error)
+	}{
+		{"RelayEvents", func() ([]string, error) {
+			exec(t, d, "UPDATE outbox SET relayed = FALSE")
+			n, err := y.RelayEvents(ctx, []string{"installation/log"}, 1000)
+			if want := count(t, d, "SELECT count(*) FROM outbox"); n != want {
+				t.Errorf("relayed %d events of %d", n, want)
+			}
+			return []string{"acme", "globex"}, err
+		}},
+		{"EventBacklog", func() ([]string, error) {
+			b, err := y.EventBacklog(ctx)
+			return tenants(min(b.Pending, 2), func(i int) string { return []string{"acme", "globex"}[i] }), err
+		}},
+		{"ClaimLanes", func() ([]string, error) {
+			lanes, err := y.ClaimLanes(ctx, []string{"sub_acme", "sub_globex"}, 1000, time.Minute)
+			claimed = lanes
+			slices.SortFunc(lanes, func(a, b registry.Lane) int { return strings.Compare(a.TenantID, b.TenantID) })
+			return tenants(len(lanes), func(i int) string { return lanes[i].TenantID }), err
+		}},
+		{"Parcels", func() ([]string, error) {
+			var out []string
+			for _, lane := range []registry.Lane{claimed[0], claimed[len(claimed)-1]} {
+				parcels, _, err := y.Parcels(ctx, lane, 1)
+				if err != nil || len(parcels) != 1 {
+					return nil, err
+				}
+				out = append(out, parcels[0].Event.TenantID)
+			}
+			return out, nil
+		}},
+		{"SettleLane", func() ([]string, error) {
+			for _, lane := range claimed {
+				if mine, err := y.SettleLane(ctx, lane, nil, 0); err != nil || !mine {
+					return nil, fmt.Errorf("%t: %w", mine, err)
+				}
+			}
+			return []string{"acme", "globex"}, nil
+		}},
+		{"PruneEvents", func() ([]string, error) {
+			exec(t, d, "UPDATE event_deliveries SET state = 'delivered', created_at = '2020-01-01'", "UPDATE outbox SET occurred_at = '2020-01-01' WHERE aggregate LIKE 'agent/%'")
+			n, err := y.PruneEvents(ctx, time.Hour, 1000)
+			if n == 0 {
+				t.Error("nothing was pruned")
+			}
+			return []string{"acme", "globex"}, err
+		}},
+		{"ClaimInbound", func() ([]string, error) {
+			rows, err := y.ClaimInbound(ctx, 10, time.Minute)
+			received = rows
+			slices.SortFunc(rows, func(a, b registry.InboundEvent) int { return strings.Compare(a.TenantID, b.TenantID) })
+			return tenants(len(rows), func(i int) string { return rows[i].TenantID }), err
+		}},
+		{"SettleInbound", func() ([]string, error) {
+			for _, e := range received {
+				e.State = registry.InboundDone
+				if err := y.SettleInbound(ctx, e, 0); err != nil {
+					return nil, err
+				}
+			}
+			return tenants(count(t, d, "SELECT count(*) FROM inbound_events WHERE state = 'done'"), func(i int) string { return []string{"acme", "globex"}[i] }), nil
+		}},
+	} {
+		calls = append(calls, c)
+	}
 	known := map[string]bool{}
 	for _, c := range calls {
 		known[c.method] = true
@@ -233,7 +303,8 @@ func TestTheSystemSeesAllTenantsAndMayDoLittle(t *testing.T) {
 		"SELECT FROM mcp_tool_bindings", "SELECT key FROM idempotency_keys", "SELECT answer FROM idempotency_keys",
 		"SELECT FROM idempotency_keys FOR UPDATE", "UPDATE idempotency_keys SET created_at = created_at", "SELECT result FROM applied_operations",
 		"INSERT INTO audit OVERRIDING SYSTEM VALUE SELECT * FROM audit",
-		"DELETE FROM audit", "DELETE FROM audit_checkpoints", "UPDATE audit_checkpoints SET head = head", "DELETE FROM audit_heads", "UPDATE descriptors SET class = 'read'", "DELETE FROM assignments",
+		"DELETE FROM audit", "DELETE FROM audit_checkpoints", "UPDATE audit_checkpoints SET head = head", "DELETE FROM audit_heads", "UPDATE descriptors SET class = 'read'",
+		"UPDATE event_subscriptions SET url = ''", "DELETE FROM event_subscriptions", "INSERT INTO inbound_events SELECT * FROM inbound_events", "DELETE FROM assignments",
 	} {
 		denied(t, system, statement, "permission denied")
 	}
@@ -466,6 +537,17 @@ func everything(tb testing.TB, d *db.DB, tenant string) *world {
 	w.plan("tools", declared([]string{"utils"}, [3]string{"hash", "utils", "hash"}))
 	k := registry.DecisionToken{TokenID: "dtk_" + tenant, ServerID: s.ServerID, Verb: registry.VerbReject, Digest: "d", Subject: "ann"}
 	if _, err := w.MintToken(ctx, k, "secret of "+tenant, time.Hour, named("mint_token")); err != nil {
+		tb.Fatal(err)
+	}
+	for _, u := range []registry.Subscription{subscription("sub_" + tenant), receiving("in_" + tenant)} {
+		if _, err := w.CreateSubscription(ctx, u, named("subscribe")); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	if _, err := w.TestSubscription(ctx, "sub_"+tenant, named("test_subscription")); err != nil {
+		tb.Fatal(err)
+	}
+	if _, err := w.TakeIn(ctx, registry.InboundEvent{SubscriptionID: "in_" + tenant, EventID: "e", Type: registry.EventAssetReleaseRevoked, Data: []byte("{}")}); err != nil {
 		tb.Fatal(err)
 	}
 	sealed(tb, d, tenant)

@@ -19,5 +19,5 @@ type OutboxEvent struct {
 	OccurredAt    time.Time       `bun:"occurred_at"`
 	CorrelationID string          `bun:"correlation_id"` // operation id
 	CausationID   string          `bun:"causation_id"`   // operation id
-	TraceParent   string          `bun:"-"`              // of the trace that made it (W3C); may be empty
+	TraceParent   string          `bun:"traceparent"`    // of the trace that made it (W3C); may be empty
 }

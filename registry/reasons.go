@@ -56,6 +56,7 @@ const (
 	ReasonSecretRefInvalid        Reason = "secret_reference_invalid"
 	ReasonSecretRefUnresolved     Reason = "secret_reference_unresolved"
 	ReasonConnectionNotFound      Reason = "connection_not_found"
+	ReasonSubscriptionNotFound    Reason = "subscription_not_found"
 	ReasonConnectionExists        Reason = "connection_already_exists"
 	ReasonConnectionInUse         Reason = "connection_in_use"
 	ReasonConnectionShared        Reason = "connection_shared"
@@ -241,6 +242,7 @@ var reasons = map[Reason]struct {
 	ReasonSecretRefInvalid:        {CodeInvalid, "a secret is not given by a reference that can be read, such as env:NAME, file:NAME or vault:MOUNT/PATH#FIELD"},
 	ReasonSecretRefUnresolved:     {CodePrecondition, "a secret that is needed is not where its reference says, or may not be used"},
 	ReasonConnectionNotFound:      {CodeNotFound, "the tenant has no such connection"},
+	ReasonSubscriptionNotFound:    {CodeNotFound, "the tenant has no such subscription of events"},
 	ReasonConnectionExists:        {CodeAlreadyExists, "a connection of the tenant has this name"},
 	ReasonConnectionInUse:         {CodePrecondition, "servers use the connection, so it cannot be deleted"},
 	ReasonConnectionShared:        {CodePrecondition, "the server is reached by a connection with a name, so its address is changed there"},
