@@ -15,8 +15,6 @@ import (
 
 // Subscriptions are rows that no workflow owns.
 
-func subscriptionAggregate(id string) string { return "subscription/" + id }
-
 func subscriptionObject(id string) AuditEntry {
 	return AuditEntry{ObjectKind: "subscription", ObjectID: id, ObjectName: id}
 }
