@@ -29,15 +29,15 @@ const noteCgroup = "cgroup"
 func groupName(id string) string { return "countersign-" + id }
 
 // delegate makes the worker's cgroup, or notes why there is none. Errors are those
-// of a directory that was named.
-func (k *Keeper) delegate(configured string) error {
+// of a directory that was named. proc is /proc/self.
+func (k *Keeper) delegate(configured, proc string) error {
 	base := configured
 	switch configured {
 	case CgroupNone:
 		k.why = "worker.cgroup is none"
 		return nil
 	case "":
-		if base, k.why = ownGroup("/proc/self"); k.why != "" {
+		if base, k.why = ownGroup(proc); k.why != "" {
 			return nil
 		}
 	}

@@ -64,7 +64,7 @@ func OpenKeeper(ctx context.Context, o KeeperOptions) (*Keeper, error) {
 	if k.note, k.id, err = newNote(dir); err != nil {
 		return nil, fmt.Errorf("worker.state_dir: %w", err)
 	}
-	if err := k.delegate(o.Cgroup); err != nil {
+	if err := k.delegate(o.Cgroup, "/proc/self"); err != nil {
 		k.Close()
 		return nil, err
 	}

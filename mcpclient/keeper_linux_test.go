@@ -163,6 +163,33 @@ func TestACgroupThatCannotBeUsed(t *testing.T) {
 	}
 }
 
+// TestACgroupWithoutControllersHoldsNothing: one that is the worker's own and has no
+// controllers for memory and tasks, as where version 1 has them, is as none. The worker
+// starts and says why; limits are looked at.
+func TestACgroupWithoutControllersHoldsNothing(t *testing.T) {
+	t.Parallel()
+	for _, controllers := range []string{"", "hugetlb", "cpu pids", "cpu memory"} {
+		base, proc := delegated(t, controllers), t.TempDir()
+		mount := "35 24 0:30 / " + base + " rw - cgroup2 none rw\n"
+		if err := errors.Join(os.WriteFile(proc+"/cgroup", []byte("0::/\n"), 0o600), os.WriteFile(proc+"/mountinfo", []byte(mount), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		k := &Keeper{}
+		if err := k.delegate("", proc); err != nil {
+			t.Errorf("%q: %v", controllers, err)
+		}
+		if held, how := k.Bounds(); held || !strings.Contains(how, base+" has no controllers memory and pids") || k.how() != "limits looked at every 50 ms" {
+			t.Errorf("%q: %t %q, %s", controllers, held, how, k.how())
+		}
+		if dir, err := k.forProcess(registry.CommandLimits{}); dir != "" || err != nil {
+			t.Errorf("%q: %q %v", controllers, dir, err)
+		}
+		if got := contents(t, base); len(got) != 1 {
+			t.Errorf("%q: it writes %v", controllers, got)
+		}
+	}
+}
+
 // TestItsOwnCgroupIsFound as /proc has it.
 func TestItsOwnCgroupIsFound(t *testing.T) {
 	t.Parallel()
