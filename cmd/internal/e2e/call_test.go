@@ -164,7 +164,7 @@ func passing(err error) bool {
 
 // bring brings a new server to a state by calls that are repeated as callers
 // would, and gives it as it is then.
-func bring(t *testing.T, c caller, name, url string, to pb.McpServerState) *pb.McpServer {
+func bring(t testing.TB, c caller, name, url string, to pb.McpServerState) *pb.McpServer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), longPatience)
 	defer cancel()

@@ -36,7 +36,7 @@ type dev struct {
 }
 
 // newDev chooses a directory and ports.
-func newDev(t *testing.T) *dev {
+func newDev(t testing.TB) *dev {
 	t.Helper()
 	return &dev{
 		dir: t.TempDir(), listen: address(t), temporal: address(t), ui: address(t), demo: address(t), interval: 5 * time.Minute,
@@ -56,7 +56,7 @@ func (d *dev) database() string { return filepath.Join(d.dir, "countersign.db") 
 var starting = make(chan struct{}, 2)
 
 // launch starts the process and waits for nothing but its turn.
-func (d *dev) launch(t *testing.T, env ...string) {
+func (d *dev) launch(t testing.TB, env ...string) {
 	t.Helper()
 	starting <- struct{}{}
 	started := false
@@ -94,7 +94,7 @@ func (p *process) ready() bool {
 }
 
 // start starts the process and waits until it is ready.
-func (d *dev) start(t *testing.T, env ...string) {
+func (d *dev) start(t testing.TB, env ...string) {
 	t.Helper()
 	d.launch(t, env...)
 	if !d.awaitReady(t) {
@@ -103,7 +103,7 @@ func (d *dev) start(t *testing.T, env ...string) {
 }
 
 // awaitReady says whether the process became ready rather than ended.
-func (d *dev) awaitReady(t *testing.T) (ready bool) {
+func (d *dev) awaitReady(t testing.TB) (ready bool) {
 	t.Helper()
 	until(t, "the development process is ready", patience, func() error {
 		ready = d.ready()
@@ -118,7 +118,7 @@ func (d *dev) awaitReady(t *testing.T) (ready bool) {
 	return ready
 }
 
-func (d *dev) readTokens(t *testing.T) {
+func (d *dev) readTokens(t testing.TB) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(d.dir, "tokens.json"))
 	if err != nil {
@@ -165,7 +165,7 @@ func (d *dev) switchDemo(ctx context.Context, what string) error {
 	return nil
 }
 
-func (d *dev) demoServer(t *testing.T, what string) {
+func (d *dev) demoServer(t testing.TB, what string) {
 	t.Helper()
 	if err := d.switchDemo(t.Context(), what); err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func (n *node) url() string { return "http://" + n.listen }
 
 // newInstallation makes a namespace that was not there before, and the tables.
 // The development process lends its Temporal.
-func newInstallation(t *testing.T, temporal *dev, database string, env ...string) *installation {
+func newInstallation(t testing.TB, temporal *dev, database string, env ...string) *installation {
 	t.Helper()
 	i := &installation{database: database, namespace: "countersign-e2e"}
 	i.env = append([]string{
@@ -46,7 +46,7 @@ func newInstallation(t *testing.T, temporal *dev, database string, env ...string
 
 // writeTokens makes an administrator of the platform for both tenants, and
 // gives the setting that names the file.
-func (i *installation) writeTokens(t *testing.T) (setting string) {
+func (i *installation) writeTokens(t testing.TB) (setting string) {
 	t.Helper()
 	i.tokens = map[string]string{first: "canary-first-4f1b7c02d9e8", second: "canary-second-83aa06cbe71d"}
 	var text strings.Builder
@@ -58,7 +58,7 @@ func (i *installation) writeTokens(t *testing.T) (setting string) {
 }
 
 // write makes a file and gives its path.
-func write(t *testing.T, text string) string {
+func write(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -68,7 +68,7 @@ func write(t *testing.T, text string) string {
 }
 
 // command runs a command that must succeed and say something.
-func (i *installation) command(t *testing.T, says string, args ...string) {
+func (i *installation) command(t testing.TB, says string, args ...string) {
 	t.Helper()
 	p := launch(t, "countersign", i.env, args...)
 	if code := p.await(t); code != 0 || !strings.Contains(p.out.String(), says) {
@@ -77,25 +77,25 @@ func (i *installation) command(t *testing.T, says string, args ...string) {
 }
 
 // serve starts a process and waits until it is ready.
-func (i *installation) serve(t *testing.T, role string) node {
+func (i *installation) serve(t testing.TB, role string) node {
 	t.Helper()
 	n := node{listen: address(t)}
 	n.start(t, i, role)
 	return n
 }
 
-func (n *node) start(t *testing.T, i *installation, role string) {
+func (n *node) start(t testing.TB, i *installation, role string) {
 	t.Helper()
 	n.launch(t, i, role)
 	n.awaitReady(t, role)
 }
 
-func (n *node) launch(t *testing.T, i *installation, role string) {
+func (n *node) launch(t testing.TB, i *installation, role string) {
 	t.Helper()
 	n.process = launch(t, "countersign", i.env, "serve", "--role="+role, "--listen="+n.listen)
 }
 
-func (n *node) awaitReady(t *testing.T, role string) {
+func (n *node) awaitReady(t testing.TB, role string) {
 	t.Helper()
 	until(t, role+" is ready", patience, func() error {
 		switch {
@@ -111,7 +111,7 @@ func (n *node) awaitReady(t *testing.T, role string) {
 }
 
 // readyz wants a status of /readyz.
-func (n *node) readyz(t *testing.T, want int) error {
+func (n *node) readyz(t testing.TB, want int) error {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.url()+"/readyz", http.NoBody)
 	if err != nil {

@@ -54,7 +54,7 @@ func eventually(ctx context.Context, look func() error) error {
 }
 
 // until ends the test if a fault does not go away.
-func until(t *testing.T, what string, limit time.Duration, look func() error) {
+func until(t testing.TB, what string, limit time.Duration, look func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -95,13 +95,13 @@ type process struct {
 
 // launch starts a program with nothing of our environment but what it is
 // given.
-func launch(t *testing.T, program string, env []string, args ...string) *process {
+func launch(t testing.TB, program string, env []string, args ...string) *process {
 	t.Helper()
 	return execute(t, filepath.Join(programs, program), env, args...)
 }
 
 // execute starts a program of others in the same way.
-func execute(t *testing.T, path string, env []string, args ...string) *process {
+func execute(t testing.TB, path string, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{ended: make(chan struct{})}
 	p.cmd = exec.Command(path, args...)
@@ -157,7 +157,7 @@ func (p *process) kill() {
 	}
 }
 
-func (p *process) signal(t *testing.T, s syscall.Signal) {
+func (p *process) signal(t testing.TB, s syscall.Signal) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func (p *process) signal(t *testing.T, s syscall.Signal) {
 }
 
 // await waits for the end and gives the exit code, -1 after a signal.
-func (p *process) await(t *testing.T) int {
+func (p *process) await(t testing.TB) int {
 	t.Helper()
 	select {
 	case <-p.ended:
@@ -176,12 +176,12 @@ func (p *process) await(t *testing.T) int {
 }
 
 // stop sends SIGTERM and wants a clean end.
-func (p *process) stop(t *testing.T) {
+func (p *process) stop(t testing.TB) {
 	t.Helper()
 	p.end(t, syscall.SIGTERM)
 }
 
-func (p *process) end(t *testing.T, s syscall.Signal) {
+func (p *process) end(t testing.TB, s syscall.Signal) {
 	t.Helper()
 	p.signal(t, s)
 	if code := p.await(t); code != 0 {
@@ -190,7 +190,7 @@ func (p *process) end(t *testing.T, s syscall.Signal) {
 }
 
 // awaitKilled wants the process to have died by SIGKILL.
-func (p *process) awaitKilled(t *testing.T) {
+func (p *process) awaitKilled(t testing.TB) {
 	t.Helper()
 	p.await(t)
 	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
@@ -219,7 +219,7 @@ var ports atomic.Uint32
 func init() { ports.Store(rand.Uint32N(lastPort - firstPort)) } //nolint:gochecknoinits // where to begin is no test's choice
 
 // address gives a free host:port.
-func address(t *testing.T) string {
+func address(t testing.TB) string {
 	t.Helper()
 	for range lastPort - firstPort {
 		port := firstPort + int(ports.Add(1)%(lastPort-firstPort))
