@@ -93,6 +93,7 @@ type Options struct {
 	Open         map[string]http.Handler   // by pattern: what else everybody may read
 	MaxBody      int64                     // DefaultMaxBody when 0
 	DrainDelay   time.Duration             // between "not ready" and the end of listening, for load balancers to notice
+	Inner        connect.Interceptor       // stands innermost around RPCs, for measurements; nil: none
 }
 
 // Handler is the API: one http.Handler for one listener.
@@ -144,9 +145,11 @@ func New(o Options) (*Handler, error) {
 
 // mount puts every face at its paths.
 func (h *Handler) mount() error {
-	common := connect.WithHandlerOptions(
-		strict(), connect.WithReadMaxBytes(int(h.opts.MaxBody)), connect.WithInterceptors(interceptor{h}),
-	)
+	around := []connect.Interceptor{interceptor{h}}
+	if h.opts.Inner != nil {
+		around = append(around, h.opts.Inner)
+	}
+	common := connect.WithHandlerOptions(strict(), connect.WithReadMaxBytes(int(h.opts.MaxBody)), connect.WithInterceptors(around...))
 	var transcoded []*vanguard.Service
 	for _, s := range h.here(common) {
 		h.closed.Handle(s.path, onlyParameters(s.handler))

@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"io"
 	"log/slog"
@@ -56,7 +55,9 @@ type DB struct {
 	committed bell            // on SQLite: rings when something was
 
 	preparing sync.Mutex
-	resolving *sql.Stmt // on SQLite, once it was asked for
+	resolving resolving // for answers
+	// resolvingWhole is that of all columns.
+	resolvingWhole resolving
 }
 
 // Open connects to a database. It does not migrate it: [DB.Check] says whether

@@ -21,7 +21,7 @@ type Explanation struct {
 // Explain tells what decides about a tool, now or, from the records, at a time
 // in the past. What was before the records began is refused as not_recorded.
 func (s *Store) Explain(ctx context.Context, toolID string, by Caller, at time.Time) (Explanation, error) {
-	found, err := s.ResolveFor(ctx, []string{toolID}, by)
+	found, err := s.resolve(ctx, []string{toolID}, by, true)
 	if err != nil {
 		return Explanation{}, err
 	}

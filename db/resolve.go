@@ -8,6 +8,10 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/uptrace/bun"
+
+	"countersign/registry"
 )
 
 // Resolve says of each tool whether it may be called now: one query over what
@@ -15,7 +19,7 @@ import (
 // tenant does not have is left out: its denial is tool_not_found. Where a
 // retired server had the id, and no live one has it, the answer is about that.
 func (s *Store) Resolve(ctx context.Context, toolIDs []string) (map[string]*ToolView, error) {
-	return s.ResolveFor(ctx, toolIDs, Caller{})
+	return s.resolve(ctx, toolIDs, Caller{}, true)
 }
 
 // Caller is who is to call a tool.
@@ -25,13 +29,18 @@ type Caller struct {
 }
 
 // ResolveFor is Resolve for an agent: a tool that is not assigned to it is
-// denied for that, when for nothing else.
+// denied for that, when for nothing else. It is asked before every call of a
+// tool, so that views have only what decides and what an answer tells.
 func (s *Store) ResolveFor(ctx context.Context, toolIDs []string, by Caller) (map[string]*ToolView, error) {
+	return s.resolve(ctx, toolIDs, by, false)
+}
+
+func (s *Store) resolve(ctx context.Context, toolIDs []string, by Caller, whole bool) (map[string]*ToolView, error) {
 	out := make(map[string]*ToolView, len(toolIDs))
 	if err := s.check(); err != nil || len(toolIDs) == 0 {
 		return out, err
 	}
-	rows, err := s.facts(ctx, toolIDs, by)
+	rows, err := s.facts(ctx, toolIDs, by, whole)
 	if err != nil {
 		return nil, s.db.failure(ctx, "resolve", err)
 	}
@@ -44,10 +53,10 @@ func (s *Store) ResolveFor(ctx context.Context, toolIDs []string, by Caller) (ma
 
 // facts runs on the pool that keeps statements prepared: it is asked before
 // every call of a tool. The clock of SQLite is this process's.
-func (s *Store) facts(ctx context.Context, toolIDs []string, by Caller) ([]toolFacts, error) {
+func (s *Store) facts(ctx context.Context, toolIDs []string, by Caller, whole bool) ([]toolFacts, error) {
 	mentions := s.capabilities.Mentions()
 	now := time.Now().UTC()
-	facts, err := s.db.ask(ctx, s.tenant, by, keys(toolIDs), mentions.Reported, mentions.Registered, keys(mentions.Tools))
+	facts, err := s.db.ask(ctx, whole, s.tenant, by, keys(toolIDs), mentions.Reported, mentions.Registered, keys(mentions.Tools))
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +69,7 @@ func (s *Store) facts(ctx context.Context, toolIDs []string, by Caller) ([]toolF
 }
 
 // ask sends the prepared query.
-func (d *DB) ask(ctx context.Context, tenant string, by Caller, lists ...[]string) (facts []toolFacts, err error) {
+func (d *DB) ask(ctx context.Context, whole bool, tenant string, by Caller, lists ...[]string) (facts []toolFacts, err error) {
 	args := []any{tenant}
 	for _, list := range lists {
 		if d.engine.name == postgres.name {
@@ -75,9 +84,9 @@ func (d *DB) ask(ctx context.Context, tenant string, by Caller, lists ...[]strin
 	}
 	args = append(args, asText(by.Agent), asText(by.Workspace))
 	if d.engine.name == postgres.name { // whose driver keeps it prepared on each connection
-		return askScoped[toolFacts](ctx, d, ofTenant(tenant), d.resolveQuery(), args...)
+		return askScoped[toolFacts](ctx, d, ofTenant(tenant), d.resolveText(whole), args...)
 	}
-	statement, err := d.resolveStatement(ctx) //nolint:sqlclosecheck // kept for all who ask
+	statement, err := d.resolveStatement(ctx, whole) //nolint:sqlclosecheck // kept for all who ask
 	if err != nil {
 		return nil, err
 	}
@@ -89,24 +98,71 @@ func (d *DB) ask(ctx context.Context, tenant string, by Caller, lists ...[]strin
 	return facts, errors.Join(d.prepared.ScanRows(ctx, rows, &facts), rows.Err())
 }
 
-// resolveStatement prepares the query when it is asked for first: by then the
-// tables are there. Preparing takes three times as long as asking.
-func (d *DB) resolveStatement(ctx context.Context) (*sql.Stmt, error) {
+// resolving is the query of all columns or of those that an answer needs.
+type resolving struct {
+	text      string
+	statement *sql.Stmt // on SQLite
+}
+
+// resolveText gives the query, which is put together once.
+func (d *DB) resolveText(whole bool) string {
 	d.preparing.Lock()
 	defer d.preparing.Unlock()
-	if d.resolving == nil {
-		statement, err := d.prepared.PrepareContext(ctx, d.resolveQuery())
+	return d.resolvingOf(whole).text
+}
+
+func (d *DB) resolvingOf(whole bool) *resolving {
+	r := &d.resolving
+	if whole {
+		r = &d.resolvingWhole
+	}
+	if r.text == "" {
+		r.text = d.resolveQuery(whole)
+	}
+	return r
+}
+
+// resolveStatement prepares the query when it is asked for first: by then the
+// tables are there. Preparing takes three times as long as asking.
+func (d *DB) resolveStatement(ctx context.Context, whole bool) (*sql.Stmt, error) {
+	d.preparing.Lock()
+	defer d.preparing.Unlock()
+	r := d.resolvingOf(whole)
+	if r.statement == nil {
+		statement, err := d.prepared.PrepareContext(ctx, r.text)
 		if err != nil {
 			return nil, err
 		}
-		d.resolving = statement.Stmt
+		r.statement = statement.Stmt
 	}
-	return d.resolving, nil
+	return r.statement, nil
+}
+
+// answerColumns are those of toolColumns without what neither decides whether a
+// tool may be called nor is told to who asks: reading a column costs as much as
+// finding it.
+func answerColumns(db *bun.DB) string {
+	return strings.Join([]string{
+		columnsBut[registry.Server](db, "s", "revision", "release_id", "description", "suspect", "server_text_digest", "approved_snapshot", "approved_text",
+			"review_digest", "review_snapshot", "review_target", "review_requested_by", "review_expires_at", "review_decided_by", "review_decision_id",
+			"review_votes", "review_tally", "review_withdrawn", "discovery_number", "discovery_requested_by", "discovery_counts_new",
+			"discovery_counts_changed", "discovery_counts_unchanged", "discovery_counts_unavailable", "discovery_counts_total", "launch_approved_by",
+			"launch_approved_at", "launch_decision_id", "exception_reason", "exception_approved_by", "exception_approved_at", "terms", "created_by"),
+		"c.name AS c_name, c.url AS c_url, c.dial_address AS c_dial_address, k.ref AS k_ref",
+		columnsBut[registry.Probe](db, "pr", "tenant_id", "server_id", "attempts", "duration_ns"),
+		columnsBut[registry.Tool](db, "t", "tenant_id", "server_id", "origin", "title", "description", "definition_digest", "meta_digest", "first_seen_at"),
+		columnsBut[registry.ToolBinding](db, "b", "tenant_id", "server_id", "decision_id", "due_at", "doubted"),
+		"p.enabled AS provider_enabled, COALESCE(ps.era, '') AS era, t.tool_key, t.external_key",
+	}, ", ")
 }
 
 // resolveQuery selects the facts of each tool key once: those of the live
 // server, else of the latest one. Ids of servers order them by time.
-func (d *DB) resolveQuery() string {
+func (d *DB) resolveQuery(whole bool) string {
+	wanted := answerColumns
+	if whole {
+		wanted = toolColumns
+	}
 	now, in := "clock_timestamp()", " = ANY($%d::text[])"
 	if d.engine.name == sqlite.name {
 		now, in = "NULL", " IN (SELECT value FROM json_each($%d))"
@@ -119,6 +175,6 @@ FROM tools AS t WHERE t.tenant_id = $1 AND ` + among("t.tool_key", 2) + `) AS t`
 	// Without an agent there is none of an empty name to be looked for.
 	assigned := `EXISTS (SELECT 1 FROM assignments AS a
 WHERE a.tenant_id = t.tenant_id AND a.agent = $6 AND a.tool_key = t.tool_key AND a.workspace IN ('', $7)) AS assigned`
-	return "SELECT " + toolColumns(d.prepared) + ", " + offered + ", " + assigned + ", " + policyDigest + ", " + now + " AS now FROM " +
+	return "SELECT " + wanted(d.prepared) + ", " + offered + ", " + assigned + ", " + policyDigest + ", " + now + " AS now FROM " +
 		strings.Replace(toolTables, "tools AS t", tools, 1) + " WHERE t.place = 1"
 }

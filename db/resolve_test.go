@@ -214,3 +214,55 @@ func TestTheDatabasesClockEndsAnException(t *testing.T) {
 		}
 	})
 }
+
+// What is asked before every call has fewer columns; what decides is the same.
+func TestAnswersDecideByTheSame(t *testing.T) {
+	engines(t, func(t on) {
+		w := newWorld(t, t.db, "acme")
+		s := w.register("weather")
+		s = w.discover(s.ServerID, surface("bound", "plain", "changed"))
+		s = w.approve(s, "bound", "changed")
+		w.discover(s.ServerID, surface("bound", "plain", "changed", "!changed"))
+		w.register("fresh")
+		gone := w.register("gone")
+		gone = w.discover(gone.ServerID, surface("x"))
+		w.retire(w.approve(gone, "x").ServerID)
+		ids := []string{"weather.bound", "weather.plain", "weather.changed", "gone.x"}
+		whole, err := w.Resolve(t.Context(), ids)
+		if err != nil || len(whole) != len(ids) {
+			t.Fatal(len(whole), err)
+		}
+		answers, err := w.ResolveFor(t.Context(), ids, db.Caller{})
+		if err != nil || len(answers) != len(ids) {
+			t.Fatal(len(answers), err)
+		}
+		for _, id := range ids {
+			a, b := whole[id], answers[id]
+			if diff := cmp.Diff(a.Denial, b.Denial); diff != "" {
+				t.Errorf("%s: %s", id, diff)
+			}
+			if diff := cmp.Diff(registry.HealthOf(&a.Server, a.LastProbe), registry.HealthOf(&b.Server, b.LastProbe)); diff != "" {
+				t.Errorf("%s: %s", id, diff)
+			}
+			at, atDenial := a.Later()
+			bt, btDenial := b.Later()
+			if !at.Equal(bt) || !cmp.Equal(atDenial, btDenial) {
+				t.Errorf("%s: later %s %v, %s %v", id, at, atDenial, bt, btDenial)
+			}
+			told := func(v *db.ToolView) []any {
+				s, c := &v.Server, &v.Connection
+				out := []any{
+					s.ServerID, s.Name, s.Transport, c.URL, c.DialAddress, s.ProtocolVersion, s.Authentication, s.EndpointRef, s.GovernancePolicyRef, s.CommandRef,
+					s.Owner, s.Labels, s.Direction, s.State, v.PolicyDigest, v.Tool.ExternalID, v.Tool.CallName(), v.Tool.RequiresApproval, v.Tool.Digests.Contract, v.Assigned,
+				}
+				if b := v.Binding; b != nil {
+					out = append(out, b.DeclaredClass, b.SchemaHash, b.ToolID, b.ToolVersion, b.Target, b.Bound, b.UnboundBy, b.EndsAt)
+				}
+				return out
+			}
+			if diff := cmp.Diff(told(a), told(b)); diff != "" {
+				t.Errorf("%s: %s", id, diff)
+			}
+		}
+	})
+}

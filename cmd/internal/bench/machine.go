@@ -13,7 +13,7 @@ import (
 func machine() string {
 	return fmt.Sprintf("%s, %d processors, %s memory, %s %s/%s, GOMAXPROCS %d, load %s",
 		field("/proc/cpuinfo", "model name"), runtime.NumCPU(), field("/proc/meminfo", "MemTotal"),
-		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), load())
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), loadAverage())
 }
 
 // field gives the value of a line "name: value" of a file of the kernel.
@@ -31,8 +31,8 @@ func field(path, name string) string {
 	return "unknown"
 }
 
-// load is the machine's load of the last minute: what else ran meanwhile.
-func load() string {
+// loadAverage is the machine's load of the last minute: what else ran meanwhile.
+func loadAverage() string {
 	raw, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return "unknown"

@@ -23,11 +23,15 @@ func main() {
 	rounds := flag.Int("rounds", 5, "of which the median is told")
 	dsn := flag.String("postgres", os.Getenv("COUNTERSIGN_TEST_POSTGRES"), "`URL` of a Postgres where databases may be made; empty: SQLite only")
 	out := flag.String("out", "", "`DIR` to write the tables to, one file for each measurement")
-	flag.Usage = usage
+	calls := flag.Int("calls", 0, "of each round, in place of the measurement's own `NUMBER`")
+	tenants := flag.Int("tenants", 0, "with a thousand tools each, in place of the measurement's own `NUMBER`")
+	servers := flag.Int("servers", 0, "in place of the measurement's own `NUMBER`")
+	profile := flag.String("profile", "", "where profiles of the processor go, a `PREFIX` of files")
+	flag.Usage = usageText
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	exit(measure(ctx, flag.Args(), *out, options{full: *full, rounds: max(*rounds, 1), dsn: *dsn, log: os.Stderr}))
+	exit(measure(ctx, flag.Args(), *out, options{full: *full, rounds: max(*rounds, 1), dsn: *dsn, log: os.Stderr, calls: *calls, tenants: *tenants, servers: *servers, profile: *profile}))
 }
 
 func exit(err error) {
@@ -38,7 +42,7 @@ func exit(err error) {
 	os.Exit(1)
 }
 
-func usage() {
+func usageText() {
 	fmt.Fprintln(os.Stderr, "usage: bench [flags] [NAME...]")
 	for _, s := range suites {
 		fmt.Fprintf(os.Stderr, "  %-12s %s\n", s.name, s.about)

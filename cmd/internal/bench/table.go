@@ -20,6 +20,10 @@ type options struct {
 	rounds int    // of which the median is told
 	dsn    string // postgres://… of a server where databases may be made; empty: SQLite only
 	log    io.Writer
+	// Sizes that replace those of a measurement, when they are set.
+	calls, tenants, servers int
+	// profile is where a profile of the processor goes of the part that is measured; empty: none.
+	profile string
 }
 
 // suites are all that can be asked for.
