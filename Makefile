@@ -49,7 +49,17 @@ e2e-real: .cache/realservers/ready ## run the whole life of published servers; f
 	go test -tags=real -run=TestPublishedServers -count=1 -timeout=60m -v ./cmd/internal/e2e
 
 .PHONY: bench
-bench: ## run the benchmarks
+bench: ## measure the product at small sizes, in minutes; tables go to .cache/bench
+	mkdir -p .cache/bench && go build -o .cache/bin/bench ./cmd/internal/bench
+	scripts/postgres.sh .cache/bin/bench -out .cache/bench $(MEASURE)
+
+.PHONY: bench-full
+bench-full: ## measure it at all sizes, which takes hours; MEASURE=NAME takes one measurement
+	mkdir -p .cache/bench && go build -o .cache/bin/bench ./cmd/internal/bench
+	scripts/postgres.sh .cache/bin/bench -full -out .cache/bench $(MEASURE)
+
+.PHONY: bench-go
+bench-go: ## run the Go benchmarks: canonicaliser, differ, policies, the database
 	scripts/postgres.sh go test -run='^$$' -bench=. -benchmem $(PKG)
 
 .PHONY: real-issuer

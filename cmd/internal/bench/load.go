@@ -21,8 +21,8 @@ func init() { parts["load"] = load } //nolint:gochecknoinits // a part is known 
 
 // wire is how questions go.
 type wire struct {
-	JSON bool
-	H2C  bool
+	JSON bool `json:"json"`
+	H2C  bool `json:"h2c"`
 }
 
 func (w wire) String() string {
@@ -38,17 +38,17 @@ func (w wire) String() string {
 
 // burst is a number of questions, some at a time.
 type burst struct {
-	URL     string
-	Wire    wire
-	Ask     string // resolve, servers or tools
-	Mode    string // of resolve: baseline, bounded or fully_consistent
-	Tenants []string
-	Servers int // of each tenant, of resolve
-	Tools   int // of each server
-	Calls   int
-	AtOnce  int
-	Search  string  // of tools and servers
-	Rate    float64 // calls a second; 0: as fast as they are answered
+	URL     string   `json:"url"`
+	Wire    wire     `json:"wire"`
+	Ask     string   `json:"ask"`  // resolve, servers or tools
+	Mode    string   `json:"mode"` // of resolve: baseline, bounded or fully_consistent
+	Tenants []string `json:"tenants"`
+	Servers int      `json:"servers"` // of each tenant, of resolve
+	Tools   int      `json:"tools"`   // of each server
+	Calls   int      `json:"calls"`
+	AtOnce  int      `json:"atOnce"`
+	Search  string   `json:"search"` // of tools
+	Rate    float64  `json:"rate"`   // calls a second; 0: as fast as they are answered
 }
 
 // went is how it went.

@@ -39,7 +39,7 @@ func start(ctx context.Context, o options, name string, args any) (*part, error)
 	if err != nil {
 		return nil, err
 	}
-	p := &part{name: name, cmd: exec.CommandContext(ctx, program, name, string(raw))}
+	p := &part{name: name, cmd: exec.CommandContext(ctx, program, name, string(raw))} //nolint:gosec // it is this program
 	p.cmd.Stderr = o.log
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func collected() (usage, error) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	u, err := used()
-	u.Heap = int64(m.HeapAlloc) //nolint:gosec // no heap is so large
+	u.Heap = int64(m.HeapAlloc)
 	return u, err
 }
 

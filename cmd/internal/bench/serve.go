@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"sync/atomic"
@@ -56,7 +57,7 @@ func serve(args []string) error {
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
@@ -64,8 +65,7 @@ func serve(args []string) error {
 	go func() { ended <- api.Serve(ctx, listener, handler) }()
 	err = answerLines("http://"+listener.Addr().String(), nil)
 	stop()
-	<-ended
-	return err
+	return errors.Join(err, <-ended)
 }
 
 // remember answers the baseline's questions with the last answer that anybody
