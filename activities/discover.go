@@ -126,7 +126,7 @@ func (a *Activities) tested(ctx context.Context, in TestInput) (db.ServerView, e
 		return db.ServerView{}, err
 	}
 	s := registry.Server{TenantID: in.Tenant, Name: in.Connection, Transport: registry.TransportStreamableHTTP}
-	if c.AuthKind != registry.AuthKindNone {
+	if c.AuthKind != registry.AuthKindNone || c.ClientCertificateRef != "" {
 		s.Authentication = registry.AuthOAuth2 // which a server with credentials claims, so it is asked without (R22)
 	}
 	return db.ServerView{Server: s, Connection: c.Connection}, nil

@@ -267,6 +267,40 @@ func TestAnEditOfNothingIsToldToNobody(t *testing.T) {
 	}
 }
 
+// A test of a connection that shows anything, be it a client certificate alone, also
+// asks the server without (R22); one that shows nothing has nothing to leave out.
+func TestATestOfAConnectionAlsoAsksWithoutWhatItShows(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		connection registry.Connection
+		claims     bool
+	}{
+		"nothing":       {registry.Connection{}, false},
+		"a header":      {registry.Connection{Headers: map[string]string{"Authorization": "env:BEARER"}}, true},
+		"a certificate": {registry.Connection{ClientCertificateRef: "file:us.pem", ClientKeyRef: "file:us.key"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			c := tt.connection
+			c.Name, c.URL = "search", "https://search.example/mcp"
+			op := registry.Operation{ID: "make", Name: "create_connection", Actor: admin}
+			if _, _, err := h.db.Tenant("default").CreateConnection(t.Context(), c.Normal(), op, nil); err != nil {
+				t.Fatal(err)
+			}
+			var suite testsuite.WorkflowTestSuite
+			env := suite.NewTestActivityEnvironment()
+			env.RegisterActivity(h.acts)
+			if _, err := env.ExecuteActivity(h.acts.Test, activities.TestInput{Tenant: "default", Connection: "search"}); err != nil {
+				t.Fatal(err)
+			}
+			if met := h.peer.met; met.URL != c.URL || (met.Authentication != "") != tt.claims {
+				t.Errorf("%+v", met)
+			}
+		})
+	}
+}
+
 // One that is started by hand, without an edit, ends by itself.
 func TestAConnectionWithoutAnEditEnds(t *testing.T) {
 	t.Parallel()

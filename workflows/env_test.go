@@ -25,12 +25,14 @@ type peer struct {
 	surface registry.Surface
 	err     error
 	looks   int
+	met     registry.Target // by the last look
 	hold    chan struct{} // when not nil, a look waits for it or for its context
 }
 
-func (p *peer) Discover(ctx context.Context, _ registry.Target, _ string, _ func(string)) (registry.Surface, mcpclient.Report, error) {
+func (p *peer) Discover(ctx context.Context, target registry.Target, _ string, _ func(string)) (registry.Surface, mcpclient.Report, error) {
 	p.mu.Lock()
 	p.looks++
+	p.met = target
 	hold := p.hold
 	p.mu.Unlock()
 	if hold != nil {
