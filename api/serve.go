@@ -26,15 +26,7 @@ const (
 // answers what is under way before it returns; those who wait for a discovery
 // are told how far it is.
 func Serve(ctx context.Context, listener net.Listener, h *Handler) error {
-	var protocols http.Protocols
-	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(true)
-	protocols.SetUnencryptedHTTP2(true)
-	server := &http.Server{
-		Handler: h, Protocols: &protocols, MaxHeaderBytes: maxHeader,
-		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
-		ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelDebug),
-	}
+	server := newServer(h)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	select {
@@ -58,4 +50,17 @@ func Serve(ctx context.Context, listener net.Listener, h *Handler) error {
 		err = errors.Join(err, served)
 	}
 	return err
+}
+
+// newServer gives the server that [Serve] runs.
+func newServer(h *Handler) *http.Server {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Server{
+		Handler: h, Protocols: &protocols, MaxHeaderBytes: maxHeader,
+		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelDebug),
+	}
 }
