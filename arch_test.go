@@ -53,8 +53,8 @@ var testArrows = []string{"db/dbtest", "embedded", "mcptest"}
 // database.
 var roomTests = map[string][]string{
 	"api":        {"outbound"}, // whose guard asks the issuers of callers
-	"workflows":  {"db", "mcpclient", "policy", "worker"},
-	"worker":     {"db", "mcpclient", "outbound", "policy"},
+	"workflows":  {"aep", "db", "mcpclient", "policy", "worker"},
+	"worker":     {"aep", "db", "mcpclient", "outbound", "policy"},
 	"oauth":      {"mcpclient"}, // whose credentials it makes
 	"activities": {"outbound"},  // by whose clients its broker goes
 }

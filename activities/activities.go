@@ -22,9 +22,12 @@ type MCP interface {
 
 // Activities holds what the activities need. One value serves all of them.
 type Activities struct {
-	DB     *db.DB
-	MCP    MCP
-	Limits func() registry.Limits
+	DB  *db.DB
+	MCP MCP
+	// Extensions and Servers are what refreshes of providers need.
+	Extensions Extensions
+	Servers    Servers
+	Limits     func() registry.Limits
 	// Command looks a command up in the operator's allow-list, as a tenant may
 	// use it: unknown_command when there is none. Nil means an empty list.
 	Command func(tenant, ref string) (registry.Command, error)

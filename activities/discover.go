@@ -37,6 +37,10 @@ func (a *Activities) Discover(ctx context.Context, in DiscoverInput) (ServerOutp
 		return ServerOutput{}, err
 	}
 	failpoint.Hit("discovery.listed")
+	surface, origins, err := a.contributed(ctx, &view.Server, surface)
+	if err != nil {
+		return ServerOutput{}, err
+	}
 	snapshot, err := a.snapshot(ctx, store, surface, view.SnapshotDigest)
 	if err != nil {
 		return ServerOutput{}, err
@@ -45,7 +49,7 @@ func (a *Activities) Discover(ctx context.Context, in DiscoverInput) (ServerOutp
 		return ServerOutput{}, err
 	}
 	failpoint.Hit("discovery.snapshot_saved")
-	look := registry.Look{Number: in.Number, TargetDigest: in.TargetDigest, RequestedBy: in.RequestedBy}
+	look := registry.Look{Number: in.Number, TargetDigest: in.TargetDigest, RequestedBy: in.RequestedBy, Origins: origins}
 	applied, err := store.Apply(ctx, db.Change{
 		ServerID:  in.ServerID,
 		Operation: operation("discovered", in.Number),
@@ -140,13 +144,21 @@ func (a *Activities) Test(ctx context.Context, in TestInput) (TestReport, error)
 	if err != nil {
 		return TestReport{}, err
 	}
+	out, _, err := a.look(ctx, view)
+	return out, err
+}
+
+// look does a whole discovery of a server and writes nothing. The snapshot is nil
+// when the server fails.
+func (a *Activities) look(ctx context.Context, view db.ServerView) (TestReport, *registry.Snapshot, error) {
 	target, err := a.target(&view.Server, view.Connection, view.Command)
 	if registry.ReasonOf(err) == registry.ReasonLaunchPending {
-		return TestReport{}, err
+		return TestReport{}, nil, err
 	}
 	var (
-		surface registry.Surface
-		report  mcpclient.Report
+		snapshot *registry.Snapshot
+		surface  registry.Surface
+		report   mcpclient.Report
 	)
 	if err == nil {
 		surface, report, err = a.MCP.Discover(ctx, target, view.Era, func(string) {})
@@ -160,19 +172,20 @@ func (a *Activities) Test(ctx context.Context, in TestInput) (TestReport, error)
 		out.Steps = append(out.Steps, TestStep{Name: s.Name, OK: s.OK, Detail: s.Detail, Duration: s.Duration})
 	}
 	if err == nil {
-		_, err = registry.NewSnapshot(surface, a.Limits(), time.Now())
-		out.OK = err == nil
+		seen, unreadable := registry.NewSnapshot(surface, a.Limits(), time.Now())
+		snapshot, err, out.OK = &seen, unreadable, unreadable == nil
 	}
 	if err != nil {
 		e, ours := registry.AsError(err)
 		if !ours {
-			return out, err
+			return out, nil, err
 		}
+		snapshot = nil
 		out.Reason, out.Message, out.Next = e.Reason, e.Message, e.Next
 	}
 	out.Health = registry.HealthOfTest(out.Reason, out.Message, out.Tools, time.Now().UTC())
 	if out.Next == "" {
 		out.Next = out.Health.Next
 	}
-	return out, nil
+	return out, snapshot, nil
 }

@@ -124,11 +124,15 @@ func (a *Activities) meet(ctx context.Context, t *db.ProbeTarget, target registr
 		err = failed
 		p.Duration, p.ProtocolVersion, p.ServerVersion, p.Era = result.Duration, result.ProtocolVersion, result.Version, result.Era
 	}
+	surface := result.Surface
 	if err == nil {
-		p.ToolsDigest, err = a.memo.ToolsDigest(result.Tools, a.Limits())
+		surface, _, err = a.contributed(ctx, &t.Server, surface)
+	}
+	if err == nil {
+		p.ToolsDigest, err = a.memo.ToolsDigest(surface.Tools, a.Limits())
 	}
 	if err == nil && p.ToolsDigest != t.Server.ToolsDigest {
-		p.Differing, err = a.differing(ctx, &t.Server, result.Tools)
+		p.Differing, err = a.differing(ctx, &t.Server, surface.Tools)
 	}
 	if err != nil {
 		p.Outcome, p.Reason, p.Message = outcomeOf(err)

@@ -317,3 +317,98 @@ type PruneOutput struct {
 	Keys        int `json:"keys,omitempty"`       // of idempotency
 	Operations  int `json:"operations,omitempty"` // records of them
 }
+
+// SaveProviderInput makes a provider of the family AEP, or changes one.
+type SaveProviderInput struct {
+	Tenant    string                   `json:"tenant"`
+	Name      string                   `json:"name"`
+	Operation registry.Operation       `json:"operation"`
+	Create    *registry.ProviderConfig `json:"create,omitempty"` // else Edit
+	Edit      registry.ProviderEdit    `json:"edit,omitzero"`
+	Key       string                   `json:"key,omitempty"` // idempotency key
+	BodyHash  string                   `json:"bodyHash,omitempty"`
+}
+
+// ProviderOutput is the provider after a change.
+type ProviderOutput struct {
+	Provider registry.Provider `json:"provider"`
+	Replayed bool              `json:"replayed,omitempty"`
+}
+
+// BeginRefreshInput asks for a refresh's number. Running is the number of the one
+// that runs, which the caller then joins; 0 when none does.
+type BeginRefreshInput struct {
+	Tenant    string             `json:"tenant"`
+	Name      string             `json:"name"`
+	Operation registry.Operation `json:"operation"`
+	Running   int64              `json:"running,omitempty"`
+}
+
+// PlanRefreshInput asks for what the extension declares now.
+type PlanRefreshInput struct {
+	Tenant string `json:"tenant"`
+	Name   string `json:"name"`
+	Number int64  `json:"number"`
+}
+
+// PlanRefreshOutput is what it declares, and what it declares no more.
+type PlanRefreshOutput struct {
+	Servers []registry.ProviderServer `json:"servers"`
+}
+
+// BringServerInput brings one server to what the descriptor declares.
+type BringServerInput struct {
+	Tenant   string                  `json:"tenant"`
+	Provider string                  `json:"provider"` // its name
+	Number   int64                   `json:"number"`   // of the refresh
+	Actor    registry.Actor          `json:"actor"`    // who asked for it
+	Server   registry.ProviderServer `json:"server"`
+}
+
+// EndRefreshInput records how a refresh ended.
+type EndRefreshInput struct {
+	Tenant  string                   `json:"tenant"`
+	Name    string                   `json:"name"`
+	Number  int64                    `json:"number"`
+	Failed  *registry.Error          `json:"failed,omitempty"` // it touched nothing
+	Servers []registry.ServerOutcome `json:"servers,omitempty"`
+}
+
+// TestProviderInput asks for a test of a provider of the family AEP.
+type TestProviderInput struct {
+	Tenant string `json:"tenant"`
+	Name   string `json:"name"`
+}
+
+// ProviderTestReport is what a test found. It is never stored.
+type ProviderTestReport struct {
+	OK               bool                 `json:"ok"`
+	Reason           registry.Reason      `json:"reason,omitempty"` // of the descriptor
+	Message          string               `json:"message,omitempty"`
+	Next             string               `json:"next,omitempty"`
+	Faults           []registry.Field     `json:"faults,omitempty"`
+	Warnings         []registry.Field     `json:"warnings,omitempty"`
+	URL              string               `json:"url,omitempty"`
+	ExtensionName    string               `json:"extensionName,omitempty"`
+	ExtensionVersion string               `json:"extensionVersion,omitempty"`
+	Duration         time.Duration        `json:"duration"` // of the descriptor
+	Servers          []ProviderServerTest `json:"servers,omitempty"`
+	Contributions    int                  `json:"contributions"`
+	Issues           []ContributionIssue  `json:"issues,omitempty"` // the first hundred
+}
+
+// ProviderServerTest is the test of one server that an extension declares.
+type ProviderServerTest struct {
+	ExternalID string     `json:"externalId"`
+	URL        string     `json:"url"`
+	Report     TestReport `json:"report"`
+}
+
+// ContributionIssue is a contribution that would be no tool.
+type ContributionIssue struct {
+	ID      string          `json:"id"`
+	Server  string          `json:"server"`
+	Tool    string          `json:"tool"`
+	Reason  registry.Reason `json:"reason"`
+	Message string          `json:"message"`
+}

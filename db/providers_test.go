@@ -184,7 +184,7 @@ func TestARefreshOfAProvider(t *testing.T) {
 		if s.Discovery.Counts.New != 1 || s.ProviderID != p.ProviderID {
 			t.Errorf("%+v", s.Discovery)
 		}
-		p, err = w.EndRefresh(ctx, "tools", p.Refresh.Number, nil, []db.ServerOutcome{
+		p, err = w.EndRefresh(ctx, "tools", p.Refresh.Number, nil, []registry.ServerOutcome{
 			{ExternalID: "utils", Counts: s.Discovery.Counts}, {ExternalID: "Admin!", Reason: registry.ReasonServerExists, Message: "taken"},
 		})
 		if err != nil || p.Refresh.Status != registry.RefreshSucceeded || p.Refresh.Counts.New != 1 || p.Refresh.Extension.Name != "X" || p.Version != 1 {

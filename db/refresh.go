@@ -152,19 +152,10 @@ func (s *Store) PlanRefresh(ctx context.Context, name string, number, config int
 	return servers, err
 }
 
-// ServerOutcome is what a refresh came to with one server: a reason when
-// something could not be done.
-type ServerOutcome struct {
-	ExternalID string          `json:"externalId"`
-	Reason     registry.Reason `json:"reason,omitempty"`
-	Message    string          `json:"message,omitempty"`
-	Counts     registry.Counts `json:"counts"`
-}
-
 // EndRefresh records how a refresh ended: with what failed it, or with what it
 // came to for each server. Servers that are declared no more, and have ended, are
 // forgotten.
-func (s *Store) EndRefresh(ctx context.Context, name string, number int64, failed *registry.Error, outcomes []ServerOutcome) (registry.Provider, error) {
+func (s *Store) EndRefresh(ctx context.Context, name string, number int64, failed *registry.Error, outcomes []registry.ServerOutcome) (registry.Provider, error) {
 	return s.refreshed(ctx, name, number, "end_refresh", func(ctx context.Context, t *tx, row *providerRow) error {
 		r := &row.Refresh
 		if failed != nil {

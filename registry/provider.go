@@ -100,6 +100,15 @@ type ProviderServer struct {
 	Message    string `json:"message,omitempty" bun:"message"`
 }
 
+// ServerOutcome is what a refresh came to with one server: a reason when something
+// could not be done.
+type ServerOutcome struct {
+	ExternalID string `json:"externalId"`
+	Reason     Reason `json:"reason,omitempty"`
+	Message    string `json:"message,omitempty"`
+	Counts     Counts `json:"counts"`
+}
+
 // MaxExtensionID bounds the id of an extension, in bytes.
 const MaxExtensionID = 256
 

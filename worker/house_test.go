@@ -18,6 +18,7 @@ import (
 	sdkworker "go.temporal.io/sdk/worker"
 
 	"countersign/activities"
+	"countersign/aep"
 	"countersign/db"
 	"countersign/db/dbtest"
 	"countersign/embedded"
@@ -95,6 +96,7 @@ func newHouseWith(t testing.TB, kind string, codec *workflows.Codec) *house {
 	h.url = url
 	h.acts = &activities.Activities{
 		DB: store, MCP: &mcpclient.Client{Guard: guard, Limits: registry.DefaultLimits}, Limits: registry.DefaultLimits,
+		Extensions: &aep.Client{Guard: guard, Timeout: func() time.Duration { return 5 * time.Second }}, Servers: h.client,
 		AcceptUnsigned: true, KeepSnapshots: 48 * time.Hour, KeepProbes: 24 * time.Hour, Log: quiet(),
 	}
 	h.start()

@@ -225,6 +225,47 @@ func TestRecord(t *testing.T) {
 	h.save("server-takes-connection", workflows.ServerWorkflowID("default", "reached"))
 	h.save("connection-edited", workflows.ConnectionWorkflowID("default", "shared"))
 
+	// An extension whose servers come, are looked at again, move and go; a refresh
+	// that fails, and one that another configuration overtakes.
+	ext := extends(t)
+	ext.servers = [][2]string{{"utils", one.URL}, {"more", two.URL}}
+	ext.tools = [][3]string{{"a", "utils", "a"}, {"b", "more", "a"}}
+	h.provides("extended", ext.config())
+	h.save("provider-created", workflows.ProviderWorkflowID("default", "extended"))
+	h.save("server-of-provider", workflows.ServerWorkflowID("default", "extended-more"))
+	ext.edit(func(e *extension) {
+		e.servers, e.tools = [][2]string{{"utils", two.URL}}, [][3]string{{"a", "utils", "a"}}
+	})
+	h.refreshes("extended")
+	h.save("provider-refreshed", workflows.ProviderWorkflowID("default", "extended"))
+	ext.edit(func(e *extension) { e.identity = "somebody.else" })
+	h.refreshes("extended")
+	h.save("provider-refresh-failed", workflows.ProviderWorkflowID("default", "extended"))
+	hold := make(chan struct{})
+	ext.edit(func(e *extension) { e.identity, e.hold = "acme.tools", hold })
+	for range 2 { // the second joins the first
+		in := workflows.BeginRefreshInput{Tenant: "default", Name: "extended", Operation: operation("refresh_provider")}
+		if _, _, err := h.client.RefreshProvider(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	edit := workflows.SaveProviderInput{Tenant: "default", Name: "extended", Operation: operation("edit_provider"), Edit: registry.ProviderEdit{ExceptionReason: new(""), BaseURL: new(ext.URL + "/")}}
+	if _, err := h.client.SaveProvider(t.Context(), edit); err != nil {
+		t.Fatal(err)
+	}
+	close(hold)
+	h.closed(workflows.ProviderWorkflowID("default", "extended"))
+	h.save("provider-overtaken", workflows.ProviderWorkflowID("default", "extended"))
+	looked, err := h.temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "test/default/2", TaskQueue: workflows.TaskQueue},
+		workflows.ProviderTestWorkflow, workflows.TestProviderInput{Tenant: "default", Name: "extended"})
+	if err == nil {
+		err = looked.Get(t.Context(), nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.save("provider-test", "test/default/2")
+
 	// A connection test, and a sweep that has something to tell.
 	h.register("tested", one.URL)
 	tested := h.is("tested", registry.StateVerified)

@@ -68,6 +68,8 @@ func RegisterWorkflows(w Registry) {
 	w.RegisterWorkflowWithOptions(workflows.ConnectionTest, workflow.RegisterOptions{Name: workflows.ConnectionTestWorkflow})
 	w.RegisterWorkflowWithOptions(workflows.PolicyChange, workflow.RegisterOptions{Name: workflows.PolicyChangeWorkflow})
 	w.RegisterWorkflowWithOptions(workflows.Connection, workflow.RegisterOptions{Name: workflows.ConnectionWorkflow})
+	w.RegisterWorkflowWithOptions(workflows.ProviderRefresh, workflow.RegisterOptions{Name: workflows.ProviderRefreshWorkflow})
+	w.RegisterWorkflowWithOptions(workflows.ProviderTest, workflow.RegisterOptions{Name: workflows.ProviderTestWorkflow})
 	w.RegisterWorkflowWithOptions(workflows.ProbeSweep, workflow.RegisterOptions{Name: workflows.ProbeSweepWorkflow})
 	w.RegisterWorkflowWithOptions(workflows.ProbeShard, workflow.RegisterOptions{Name: workflows.ProbeShardWorkflow})
 }

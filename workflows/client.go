@@ -112,28 +112,55 @@ func (c Client) Retire(ctx context.Context, name string, in activities.RetireInp
 // and not for the servers that use it: each takes it by itself.
 func (c Client) EditConnection(ctx context.Context, in activities.EditConnectionInput) (activities.ConnectionOutput, error) {
 	var out activities.ConnectionOutput
-	id := ConnectionWorkflowID(in.Tenant, in.Name)
-	err := c.inTurn(ctx, id, func(ctx context.Context) error {
+	_, err := c.startWith(ctx, ConnectionWorkflowID(in.Tenant, in.Name), "connection "+in.Name, in.Tenant,
+		Connection, ConnectionInput{Tenant: in.Tenant, Name: in.Name}, UpdateEditConnection, in.Operation.ID, in, &out)
+	return out, err
+}
+
+// SaveProvider makes a provider of the family AEP, or changes it, and begins a
+// refresh when that is called for. It waits until the change is recorded, and not
+// for the refresh.
+func (c Client) SaveProvider(ctx context.Context, in activities.SaveProviderInput) (activities.ProviderOutput, error) {
+	var out activities.ProviderOutput
+	_, err := c.startWith(ctx, ProviderWorkflowID(in.Tenant, in.Name), "provider "+in.Name, in.Tenant,
+		ProviderRefresh, ProviderRefreshInput{Tenant: in.Tenant, Name: in.Name}, UpdateSaveProvider, in.Operation.ID, in, &out)
+	return out, err
+}
+
+// RefreshProvider starts a refresh of a provider of the family AEP, or joins the
+// one that runs; [Client.AwaitRun] waits for its end.
+func (c Client) RefreshProvider(ctx context.Context, in activities.BeginRefreshInput) (activities.ProviderOutput, Run, error) {
+	var out activities.ProviderOutput
+	id := ProviderWorkflowID(in.Tenant, in.Name)
+	runID, err := c.startWith(ctx, id, "provider "+in.Name, in.Tenant,
+		ProviderRefresh, ProviderRefreshInput{Tenant: in.Tenant, Name: in.Name}, UpdateRefreshProvider, in.Operation.ID, in, &out)
+	return out, Run{WorkflowID: id, RunID: runID, Type: ProviderRefreshWorkflow, Status: "Running", URL: c.link(id, runID)}, err
+}
+
+// startWith brings an update to a workflow, which it starts when it is not open.
+func (c Client) startWith(ctx context.Context, id, summary, tenant string, workflow, input any, update, updateID string, in, out any) (runID string, err error) {
+	err = c.inTurn(ctx, id, func(ctx context.Context) error {
 		start := c.Temporal.NewWithStartWorkflowOperation(client.StartWorkflowOptions{
 			ID: id, TaskQueue: TaskQueue,
 			WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 			WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-			StaticSummary:            "connection " + in.Name,
-			TypedSearchAttributes:    temporal.NewSearchAttributes(AttributeTenant.ValueSet(in.Tenant)),
-		}, Connection, ConnectionInput{Tenant: in.Tenant, Name: in.Name})
+			StaticSummary:            summary,
+			TypedSearchAttributes:    temporal.NewSearchAttributes(AttributeTenant.ValueSet(tenant)),
+		}, workflow, input)
 		handle, err := c.Temporal.UpdateWithStartWorkflow(ctx, client.UpdateWithStartWorkflowOptions{
 			StartWorkflowOperation: start,
 			UpdateOptions: client.UpdateWorkflowOptions{
-				UpdateID: in.Operation.ID, UpdateName: UpdateEditConnection, Args: []any{in},
+				UpdateID: updateID, UpdateName: update, Args: []any{in},
 				WaitForStage: client.WorkflowUpdateStageCompleted,
 			},
 		})
 		if err != nil {
 			return err
 		}
-		return handle.Get(ctx, &out)
+		runID = handle.RunID()
+		return handle.Get(ctx, out)
 	})
-	return out, err
+	return runID, err
 }
 
 // ApplyPolicy brings a published version of a bundle to the servers that it
@@ -161,11 +188,18 @@ func (c Client) change(ctx context.Context, tenant, name, update, id string, in 
 	return out.Server, err
 }
 
+// BeginDiscovery starts a discovery, or joins the one that runs.
+func (c Client) BeginDiscovery(ctx context.Context, name string, in activities.BeginDiscoveryInput) (activities.BeginDiscoveryOutput, error) {
+	var out activities.BeginDiscoveryOutput
+	err := c.update(ctx, in.Tenant, name, UpdateDiscover, in.Operation.ID, in, &out)
+	return out, err
+}
+
 // Discover starts a discovery, or joins the one that runs; it does not wait for
 // the end.
 func (c Client) Discover(ctx context.Context, name string, in activities.BeginDiscoveryInput) (StartedDiscovery, error) {
-	var out activities.BeginDiscoveryOutput
-	if err := c.update(ctx, in.Tenant, name, UpdateDiscover, in.Operation.ID, in, &out); err != nil {
+	out, err := c.BeginDiscovery(ctx, name, in)
+	if err != nil {
 		return StartedDiscovery{}, err
 	}
 	id := DiscoveryWorkflowID(in.Tenant, in.ServerID, out.Number)
@@ -294,7 +328,13 @@ func passing(err error) bool {
 
 // Await waits until a discovery has ended, well or not, or the context is over.
 func (c Client) Await(ctx context.Context, d StartedDiscovery) error {
-	err := c.Temporal.GetWorkflow(ctx, d.Run.WorkflowID, "").Get(ctx, nil)
+	return c.AwaitRun(ctx, Run{WorkflowID: d.Run.WorkflowID})
+}
+
+// AwaitRun waits until a run has ended, well or not, or the context is over.
+// Without a run id it is the last one of the workflow.
+func (c Client) AwaitRun(ctx context.Context, run Run) error {
+	err := c.Temporal.GetWorkflow(ctx, run.WorkflowID, run.RunID).Get(ctx, nil)
 	if err == nil {
 		return nil
 	}
@@ -321,6 +361,25 @@ func (c Client) Test(ctx context.Context, in activities.TestInput) (activities.T
 			StaticSummary:            "connection test of " + in.ServerID + in.Connection,
 			TypedSearchAttributes:    attributes,
 		}, ConnectionTest, in)
+		if err != nil {
+			return err
+		}
+		return run.Get(ctx, &report)
+	})
+	return report, err
+}
+
+// TestProvider runs a test of a provider of the family AEP and waits for its
+// report.
+func (c Client) TestProvider(ctx context.Context, in activities.TestProviderInput) (activities.ProviderTestReport, error) {
+	var report activities.ProviderTestReport
+	err := c.watched(ctx, func(ctx context.Context) error {
+		run, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+			ID: TestWorkflowID(in.Tenant, uuid.NewString()), TaskQueue: TaskQueue,
+			WorkflowExecutionTimeout: 2 * time.Minute,
+			StaticSummary:            "test of provider " + in.Name,
+			TypedSearchAttributes:    temporal.NewSearchAttributes(AttributeTenant.ValueSet(in.Tenant)),
+		}, ProviderTest, in)
 		if err != nil {
 			return err
 		}

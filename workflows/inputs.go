@@ -20,4 +20,10 @@ type (
 	TestInput            = activities.TestInput
 	TestReport           = activities.TestReport
 	TestStep             = activities.TestStep
+
+	SaveProviderInput  = activities.SaveProviderInput
+	ProviderOutput     = activities.ProviderOutput
+	BeginRefreshInput  = activities.BeginRefreshInput
+	TestProviderInput  = activities.TestProviderInput
+	ProviderTestReport = activities.ProviderTestReport
 )

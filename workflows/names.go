@@ -21,6 +21,9 @@ const (
 	PolicyChangeWorkflow   = "PolicyChange"
 	ConnectionWorkflow     = "Connection"
 
+	ProviderRefreshWorkflow = "ProviderRefresh"
+	ProviderTestWorkflow    = "ProviderTest"
+
 	UpdateRegister        = "register"
 	UpdateEdit            = "edit"
 	UpdateDiscover        = "discover"
@@ -28,6 +31,8 @@ const (
 	UpdateRequireApproval = "set_requires_approval"
 	UpdateRetire          = "retire"
 	UpdateEditConnection  = "edit_connection"
+	UpdateSaveProvider    = "save_provider"
+	UpdateRefreshProvider = "refresh_provider"
 
 	// Decisions, as updates and as signals with the same payload.
 	DecisionApprove        = "approve"
@@ -87,6 +92,9 @@ func PolicyWorkflowID(tenant, ref string) string { return "policy/" + tenant + "
 // ConnectionWorkflowID names what brings edits of a connection to the servers
 // that use it.
 func ConnectionWorkflowID(tenant, name string) string { return "connection/" + tenant + "/" + name }
+
+// ProviderWorkflowID names what changes and refreshes a provider.
+func ProviderWorkflowID(tenant, name string) string { return "provider/" + tenant + "/" + name }
 
 // TestWorkflowID names one connection test.
 func TestWorkflowID(tenant, id string) string { return "test/" + tenant + "/" + id }

@@ -20,6 +20,7 @@ func TestNamesOnTheWireNeverChange(t *testing.T) {
 		workflows.AttributeTenant.GetName(), workflows.AttributeServer.GetName(), workflows.AttributeState.GetName(),
 		workflows.PolicyChangeWorkflow, workflows.DecisionRenew, workflows.SignalPolicy, workflows.PolicyWorkflowID("t", "n@1"),
 		workflows.ConnectionWorkflow, workflows.UpdateEditConnection, workflows.SignalConnection, workflows.ConnectionWorkflowID("t", "n"),
+		workflows.ProviderRefreshWorkflow, workflows.ProviderTestWorkflow, workflows.UpdateSaveProvider, workflows.UpdateRefreshProvider, workflows.ProviderWorkflowID("t", "n"),
 		workflows.ServerWorkflowID("t", "n"), workflows.DiscoveryWorkflowID("t", "srv_1", 3), workflows.TestWorkflowID("t", "x"),
 		workflows.ProbeShardWorkflow, workflows.ShardWorkflowID(time.Date(2026, 11, 30, 12, 5, 0, 0, time.UTC), 3),
 	}
@@ -31,6 +32,7 @@ func TestNamesOnTheWireNeverChange(t *testing.T) {
 		"CountersignTenant", "CountersignServer", "CountersignState",
 		"PolicyChange", "renew_exception", "policy_changed", "policy/t/n@1",
 		"Connection", "edit_connection", "connection_changed", "connection/t/n",
+		"ProviderRefresh", "ProviderTest", "save_provider", "refresh_provider", "provider/t/n",
 		"server/t/n", "discovery/t/srv_1/3", "test/t/x",
 		"ProbeShard", "handshake-probe/2026-11-30T12:05:00Z/3",
 	}

@@ -31,6 +31,23 @@ var (
 			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second, MaximumAttempts: 3,
 		},
 	}
+	// extending fetches an extension's descriptor, and takes what it declares.
+	extending = workflow.ActivityOptions{
+		StartToCloseTimeout: time.Minute,
+		HeartbeatTimeout:    20 * time.Second,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second, MaximumAttempts: 3,
+		},
+	}
+	// bringing waits for a server's workflow, and for a discovery of it with all
+	// its attempts.
+	bringing = workflow.ActivityOptions{
+		StartToCloseTimeout: 15 * time.Minute,
+		HeartbeatTimeout:    20 * time.Second,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second, MaximumAttempts: 5,
+		},
+	}
 	// trying meets a server while a person waits: once.
 	trying = workflow.ActivityOptions{
 		StartToCloseTimeout: 110 * time.Second, // a process may take 75 s to start, its lists 30 s

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"countersign/activities"
+	"countersign/aep"
 	"countersign/api"
 	"countersign/cmd/internal/config"
 	"countersign/db"
@@ -205,6 +206,8 @@ func (a App) work(ctx context.Context, settings *settings, keeper *mcpclient.Kee
 			Credentials: broker.Credential, Transport: broker.Transport, Commands: a.launcher(resolver),
 			Processes: a.Config.Processes, Keeper: keeper, AskBare: true,
 		},
+		Extensions:       &aep.Client{Guard: guard, Timeout: func() time.Duration { return settings.limits().Connect }},
+		Servers:          workflows.NewClient(a.Temporal, a.Namespace, ""),
 		Limits:           settings.limits,
 		Command:          settings.command,
 		Installation:     a.installation(broker.Networks),
