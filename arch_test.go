@@ -56,6 +56,7 @@ var roomTests = map[string][]string{
 	"workflows":  {"aep", "db", "mcpclient", "policy", "worker"},
 	"worker":     {"aep", "db", "mcpclient", "outbound", "policy"},
 	"oauth":      {"mcpclient"}, // whose credentials it makes
+	"events":     {"db"},        // whose outbox it delivers
 	"activities": {"outbound"},  // by whose clients its broker goes
 }
 

@@ -83,6 +83,14 @@ func (a App) Run(ctx context.Context) error {
 			a.sealer().Run(ctx)
 			return nil
 		})
+		relay, err := a.relay()
+		if err != nil {
+			return err
+		}
+		group.Go(func() error {
+			relay.Run(ctx)
+			return nil
+		})
 	}
 	group.Go(func() error {
 		if a.Worker {

@@ -96,12 +96,8 @@ func vault(v config.Vault) (secrets.Source, error) {
 // broker gives the MCP client what connections say.
 func (a App) broker(resolver secrets.Resolver, guard *outbound.Guard) (activities.Broker, error) {
 	networks, err := a.Config.ConnectionNetworks()
-	shared := secrets.Shared{Resolver: resolver}
-	for _, rule := range a.Config.Secrets.Tenants {
-		shared.Rules = append(shared.Rules, secrets.Rule(rule))
-	}
 	return activities.Broker{
-		Secrets: shared, Networks: networks, Log: a.Log, Tokens: new(oauth.Cache), Mint: a.Mint,
+		Secrets: a.shared(resolver), Networks: networks, Log: a.Log, Tokens: new(oauth.Cache), Mint: a.Mint,
 		RegistrationIssuers: a.Config.OAuth.RegistrationIssuers,
 		Client: func(way mcpclient.Transport, dialAddress string) *http.Client {
 			return guard.Client(outbound.ClientOptions{
@@ -109,6 +105,15 @@ func (a App) broker(resolver secrets.Resolver, guard *outbound.Guard) (activitie
 			})
 		},
 	}, err
+}
+
+// shared resolves references as far as the configuration lets each tenant.
+func (a App) shared(resolver secrets.Resolver) secrets.Shared {
+	shared := secrets.Shared{Resolver: resolver}
+	for _, rule := range a.Config.Secrets.Tenants {
+		shared.Rules = append(shared.Rules, secrets.Rule(rule))
+	}
+	return shared
 }
 
 // origin is that of a page at a URL, as browsers say it; empty without one.

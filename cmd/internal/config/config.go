@@ -48,6 +48,7 @@ type Config struct {
 	Probe     Probe     `koanf:"probe"`
 	Worker    Worker    `koanf:"worker"`
 	Retention Retention `koanf:"retention"`
+	Events    Events    `koanf:"events"`
 	Audit     Audit     `koanf:"audit"`
 	Log       Log       `koanf:"log"`
 
@@ -150,6 +151,7 @@ type Retention struct {
 	// each came to, as long at least; 0 keeps all (R172).
 	IdempotencyKeys time.Duration `koanf:"idempotency_keys"`
 	Operations      time.Duration `koanf:"operations"`
+	Events          time.Duration `koanf:"events"` // and their deliveries; 0 keeps all
 }
 
 func (r Retention) validate() error {
@@ -161,6 +163,7 @@ func (r Retention) validate() error {
 		{"probes", r.Probes, 24 * time.Hour},
 		{"idempotency_keys", r.IdempotencyKeys, 24 * time.Hour},
 		{"operations", r.Operations, 24 * time.Hour},
+		{"events", r.Events, 48 * time.Hour}, // longer than deliveries are tried
 	} {
 		if kept.long != 0 && kept.long < kept.least {
 			return fmt.Errorf("retention.%s must be 0 or at least %s, not %s", kept.key, kept.least, kept.long)
@@ -202,7 +205,9 @@ func Default() Config {
 		Probe:  Probe{Interval: 5 * time.Minute, Concurrency: 16, SlowConcurrency: 256, PerHost: 4, DegradeAfter: 1, RecoverAfter: 1},
 		Retention: Retention{
 			Snapshots: 90 * 24 * time.Hour, Probes: 30 * 24 * time.Hour, IdempotencyKeys: 7 * 24 * time.Hour, Operations: 30 * 24 * time.Hour,
+			Events: 30 * 24 * time.Hour,
 		},
+		Events:                  Events{Source: "/countersign"},
 		Audit:                   Audit{SealInterval: 10 * time.Second},
 		WorkloadIdentity:        WorkloadIdentity{TokenLifetime: 5 * time.Minute},
 		Log:                     Log{Level: "info", Format: "json"},
@@ -307,7 +312,7 @@ func (c Config) validate() error {
 	if c.Processes < 1 || c.Processes > 256 {
 		return fmt.Errorf("processes must be 1 to 256, not %d", c.Processes)
 	}
-	for _, check := range []func() error{c.TLS.validate, c.Limits.validate, c.Quotas.validate, c.Temporal.validate, c.Audit.validate, c.OAuth.validate, c.WorkloadIdentity.validate} {
+	for _, check := range []func() error{c.TLS.validate, c.Limits.validate, c.Quotas.validate, c.Temporal.validate, c.Audit.validate, c.OAuth.validate, c.WorkloadIdentity.validate, c.Events.validate} {
 		if err := check(); err != nil {
 			return err
 		}

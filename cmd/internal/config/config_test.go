@@ -178,6 +178,8 @@ func TestRetentionRefusesWhatWouldLoseAnswers(t *testing.T) {
 		"retention: {idempotency_keys: 23h, operations: 720h}": false,
 		"retention: {snapshots: 47h}":                          false,
 		"retention: {probes: 23h}":                             false,
+		"retention: {events: 47h}":                             false,
+		"retention: {events: 0s}":                              true,
 	} {
 		if _, err := config.Load(config.Default(), file(t, text), nil); (err == nil) != fine {
 			t.Errorf("%s: %v", text, err)

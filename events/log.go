@@ -1,0 +1,21 @@
+package events
+
+import (
+	"context"
+	"log/slog"
+
+	"countersign/registry"
+)
+
+// SinkLog is the name of the sink that logs.
+const SinkLog = "installation/log"
+
+// Logged writes each event as one line of the log.
+type Logged struct{ Log *slog.Logger }
+
+// Deliver writes a line; it cannot fail.
+func (l Logged) Deliver(ctx context.Context, e registry.OutboxEvent, _ []byte) error {
+	l.Log.LogAttrs(ctx, slog.LevelInfo, "event", slog.String("type", string(e.Type)), slog.String("id", e.EventID), slog.String("tenant", e.TenantID),
+		slog.String("subject", e.Aggregate), slog.Int64("sequence", e.Seq), slog.String("data", string(e.Data)))
+	return nil
+}
