@@ -157,6 +157,10 @@ func TestTheSystemSeesAllTenantsAndMayDoLittle(t *testing.T) {
 			}
 			return tenants(len(targets), func(i int) string { return targets[i].Server.TenantID }), err
 		}},
+		{"LiveServers", func() ([]string, error) {
+			live, _, err := y.LiveServers(ctx, "", 100)
+			return tenants(len(live), func(i int) string { return live[i].Server.TenantID }), err
+		}},
 		{"PlanSweep", func() ([]string, error) {
 			plan, err := y.PlanSweep(ctx, window, 1)
 			return tenants(min(plan.Quick, 2), func(i int) string { return []string{"acme", "globex"}[i] }), err

@@ -13,6 +13,10 @@ import (
 	"countersign/registry"
 )
 
+// numberTaken marks runs that begin another discovery when the number of one was
+// used before.
+const numberTaken = "number-taken"
+
 func (s *server) wantsDiscovery() bool {
 	return s.number == 0 && (s.State.Discover != "" || s.numbered())
 }
@@ -101,6 +105,11 @@ func (s *server) start(ctx workflow.Context, number int64, by string) error {
 		s.child, s.stopChild, s.number, s.childRun = nil, nil, 0, workflow.Execution{}
 		if !temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 			return err
+		}
+		// The table may be one of before, restored, which waits for what was told
+		// to another: then that next one is begun at once.
+		if workflow.GetVersion(ctx, numberTaken, workflow.DefaultVersion, 1) == 1 {
+			s.State.Discover = by
 		}
 	}
 	return nil

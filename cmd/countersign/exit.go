@@ -35,7 +35,7 @@ var exits = []struct {
 	{exitAuth, "no usable token, or the token may not do this"},
 	{exitConflict, "stale, already decided or taken, or the state does not allow it; look again"},
 	{exitTimeout, "the time of --timeout or --wait-for is over; the work may go on"},
-	{exitFindings, "diff: something is breaking or escalating; policy check and test: the bundle has faults, or a test fails; tools resolve --exit-code: at least one tool may not be called; doctor: a check failed"},
+	{exitFindings, "diff: something is breaking or escalating; policy check and test: the bundle has faults, or a test fails; tools resolve --exit-code: at least one tool may not be called; doctor: a check failed; reconcile: something is left that differs"},
 	{exitInterrupted, "interrupted"},
 }
 

@@ -54,7 +54,7 @@ somebody countersigned it, and what changes after that is no longer callable.`,
 	others := []*cobra.Command{
 		newServeCommand(),
 		newMigrateCommand(),
-		newDoctorCommand(c),
+		newDoctorCommand(c), newReconcileCommand(c),
 		newCaptureCommand(c), newDiffCommand(c),
 		newVersionCommand(c),
 		exitCodesTopic(),
