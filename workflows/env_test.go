@@ -26,7 +26,7 @@ type peer struct {
 	err     error
 	looks   int
 	met     registry.Target // by the last look
-	hold    chan struct{} // when not nil, a look waits for it or for its context
+	hold    chan struct{}   // when not nil, a look waits for it or for its context
 }
 
 func (p *peer) Discover(ctx context.Context, target registry.Target, _ string, _ func(string)) (registry.Surface, mcpclient.Report, error) {

@@ -5,6 +5,7 @@ package app
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -269,17 +270,19 @@ func (a App) schedule(ctx context.Context) {
 	}
 }
 
-// Logger makes the process's logger.
-func Logger(c config.Log) *slog.Logger {
+// Logger makes the process's logger. It hides what has the name of a secret.
+func Logger(c config.Log) *slog.Logger { return logger(c, os.Stderr) }
+
+func logger(c config.Log, out io.Writer) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
 		level = slog.LevelInfo
 	}
-	options := &slog.HandlerOptions{Level: level}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: redact}
 	if c.Format == "text" {
-		return slog.New(slog.NewTextHandler(os.Stderr, options))
+		return slog.New(slog.NewTextHandler(out, options))
 	}
-	return slog.New(slog.NewJSONHandler(os.Stderr, options))
+	return slog.New(slog.NewJSONHandler(out, options))
 }
 
 // Quiet is a logger for parts that talk too much: warnings and worse.
