@@ -3,10 +3,12 @@ package oauth_test
 import (
 	"crypto/elliptic"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -272,5 +274,53 @@ func TestOurOwnIssuer(t *testing.T) {
 	}
 	if _, err := oauth.NewMint(ours.URL, ecKey(t, elliptic.P256()), 2*time.Hour, nil); err == nil {
 		t.Error("tokens of two hours are made")
+	}
+}
+
+// TestTheLifeOfATokenIsWhatTheIssuerSays (cases H10): nothing or less is over at once,
+// what is not said is a minute, an hour is the most, and what is no number is no answer.
+func TestTheLifeOfATokenIsWhatTheIssuerSays(t *testing.T) {
+	t.Parallel()
+	for says, want := range map[string]time.Duration{
+		`,"expires_in":0`: 0, `,"expires_in":-1`: 0, `,"expires_in":"0"`: 0, ``: time.Minute, `,"expires_in":null`: time.Minute,
+		`,"expires_in":3600`: time.Hour, `,"expires_in":"3600"`: time.Hour, `,"expires_in":600`: 10 * time.Minute, `,"expires_in":99999999`: time.Hour,
+		`,"expires_in":1e12`: -1, `,"expires_in":"3600abc"`: -1, `,"expires_in":"soon"`: -1, `,"expires_in":{}`: -1, `,"expires_in":9223372036854775808`: -1,
+	} {
+		t.Run(says, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			var asked atomic.Int64
+			p.answers["/token"] = func(w http.ResponseWriter, _ *http.Request) {
+				asked.Add(1)
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = io.WriteString(w, `{"access_token":"a","token_type":"Bearer"`+says+`}`)
+			}
+			now := time.Now()
+			o := p.options(t)
+			o.Cache, o.Now = new(oauth.Cache), func() time.Time { return now }
+			use := func() (n int64, err error) {
+				before := asked.Load()
+				_, _, err = authorize(t, o)
+				return asked.Load() - before, err
+			}
+			if _, err := use(); want < 0 {
+				refused(t, err, registry.ReasonInvalidTokenAnswer)
+				return
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if n, err := use(); err != nil || (n == 0) != (want > 0) {
+				t.Errorf("at once %d tokens are asked for, %v", n, err)
+			}
+			if now = now.Add(want / 2); want > 0 {
+				if n, err := use(); err != nil || n != 0 {
+					t.Errorf("after half its life %d tokens are asked for, %v", n, err)
+				}
+			}
+			now = now.Add(want/2 + time.Second)
+			if n, err := use(); err != nil || n == 0 {
+				t.Errorf("after its life no token is asked for, %v", err)
+			}
+		})
 	}
 }
