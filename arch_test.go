@@ -229,29 +229,33 @@ func TestThePageOnSecurityNamesTestsThatExist(t *testing.T) {
 	}
 }
 
-// Each attack has a row, and each row the tests that show where it ends.
+// Each attack, and each thing to do against them, has a row, and each row the tests
+// that show where it ends, or that it has an effect.
 func TestEveryAttackHasATest(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("docs/security.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, attacks, found := strings.Cut(string(page), "\n## Attacks\n")
-	if !found {
-		t.Fatal("the page has no attacks")
-	}
-	rows := 0
-	for line := range strings.Lines(attacks) {
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		if len(cells) < 3 || strings.HasPrefix(cells[0], "---") || strings.TrimSpace(cells[0]) == "attack" {
-			continue
+	for heading, least := range map[string]int{"Attacks": 25, "Hardening": 10} {
+		_, section, found := strings.Cut(string(page), "\n## "+heading+"\n")
+		if !found {
+			t.Fatalf("the page has no section %s", heading)
 		}
-		if rows++; !strings.Contains(cells[len(cells)-1], "`Test") {
-			t.Errorf("no test shows where this ends: %s", strings.TrimSpace(cells[0]))
+		section, _, _ = strings.Cut(section, "\n## ")
+		rows := 0
+		for line := range strings.Lines(section) {
+			cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+			if len(cells) < 3 || strings.HasPrefix(cells[0], "---") || strings.TrimSpace(cells[len(cells)-1]) == "test" {
+				continue
+			}
+			if rows++; !strings.Contains(cells[len(cells)-1], "`Test") {
+				t.Errorf("%s: no test shows this: %s", heading, strings.TrimSpace(cells[0]))
+			}
 		}
-	}
-	if rows < 25 {
-		t.Errorf("it has %d attacks only", rows)
+		if rows < least {
+			t.Errorf("%s has %d rows only", heading, rows)
+		}
 	}
 }
 

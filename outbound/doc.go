@@ -1,6 +1,6 @@
 // Package outbound is the only place that dials strangers. Everything that
-// Countersign fetches on somebody's word (MCP servers now; metadata of
-// authorization servers and webhooks when they come) goes through a [Guard].
+// Countersign fetches or sends on somebody's word (to MCP servers, issuers and
+// their keys, extensions, receivers of events) goes through a [Guard].
 //
 // The guard looks at the address that is connected to, never at the text of a
 // URL: a name is resolved once, every answer is checked, the connection goes to
