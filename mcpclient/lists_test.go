@@ -419,7 +419,7 @@ func TestSizes(t *testing.T) {
 }
 
 // TestSessionsDoNotMix: two visits at once with the same ids get their own
-// answers (threats: session mix).
+// answers (threats B16).
 func TestSessionsDoNotMix(t *testing.T) {
 	t.Parallel()
 	c := client(nil)

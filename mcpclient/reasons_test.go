@@ -351,7 +351,7 @@ func TestASlowGoodbyeIsCut(t *testing.T) {
 	}
 }
 
-// TestMemoryIsBounded: what a server sends beyond its limits is not kept.
+// TestMemoryIsBounded: what a server sends beyond its limits is not kept (threats B19).
 func TestMemoryIsBounded(t *testing.T) {
 	script := mcptest.Script{Era: mcptest.Modern}
 	script.List("tools/list", mcptest.Items())

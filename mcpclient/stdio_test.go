@@ -159,7 +159,7 @@ func TestTheEndOfStandardErrorIsKept(t *testing.T) {
 	}
 }
 
-// TestAProcessGetsItsOwnEnvironmentOnly.
+// TestAProcessGetsItsOwnEnvironmentOnly (threats B10).
 func TestAProcessGetsItsOwnEnvironmentOnly(t *testing.T) {
 	t.Setenv("COUNTERSIGN_CANARY", "must not be seen")
 	for name, sandbox := range bothSandboxes {

@@ -37,6 +37,7 @@ func serve(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	return s
 }
 
+// TestRedirectsAreHandedBack, and what was sent is not sent elsewhere (threats B7).
 func TestRedirectsAreHandedBack(t *testing.T) {
 	var reached atomic.Int64
 	other := serve(t, func(http.ResponseWriter, *http.Request) { reached.Add(1) })

@@ -194,7 +194,7 @@ func TestOnlyAllowedNetworksOpenTheGuard(t *testing.T) {
 }
 
 // TestRebindingFindsNoSecondLookUp: the name is public when it is registered
-// and private when it is used (H8).
+// and private when it is used (H8, threats B5).
 func TestRebindingFindsNoSecondLookUp(t *testing.T) {
 	c := newCanary(t)
 	guard := outbound.NewGuard(outbound.Options{Resolver: names{"flip.example": {{"93.184.216.34"}, {"127.0.0.1"}, {"93.184.216.34", "127.0.0.1"}}}})

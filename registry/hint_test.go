@@ -80,6 +80,8 @@ func TestHintsAboutAnItemsName(t *testing.T) {
 	}
 }
 
+// Names that are those of other servers, or look like them, are pointed out (threats
+// B3).
 func TestHintsAboutOtherNames(t *testing.T) {
 	t.Parallel()
 	var names registry.Names
@@ -144,7 +146,7 @@ var poisoned = []string{
 }
 
 // Wherever it stands, what speaks to the model is pointed out, and the text is
-// kept as it is.
+// kept as it is (threats B1).
 func TestPoisonedTextsArePointedOut(t *testing.T) {
 	t.Parallel()
 	for _, text := range poisoned {
@@ -218,6 +220,7 @@ func TestBothDefinitionsOfOneNameHaveHints(t *testing.T) {
 	}
 }
 
+// What cannot be seen, or deceives whoever reads it, is written out (threats B18).
 func TestVisible(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{

@@ -610,6 +610,7 @@ func TestDescriptorsMustBePublishedAndOfTheClass(t *testing.T) {
 	}
 }
 
+// What lists do not show as callable is not, whatever it is asked by (threats B21).
 func TestEveryConditionOfResolveDeniesByItself(t *testing.T) {
 	t.Parallel()
 	fresh := func() registry.ResolveFacts {

@@ -120,7 +120,7 @@ func TestTwoHundredOtherWritingsAreNoDrift(t *testing.T) {
 	}
 }
 
-// A tool that is shown in two ways is not callable, whichever look lies.
+// A tool that is shown in two ways is not callable, whichever look lies (threats B2).
 func TestAToolThatIsShownInTwoWaysIsUnbound(t *testing.T) {
 	honest := tool("a", "adds") + "," + tool("b", "does b")
 	for name, c := range map[string]struct {
