@@ -89,7 +89,7 @@ func TestConnectionsWithSecrets(t *testing.T) {
 		}
 	}
 	keep(key)
-	i := newInstallation(t, d, "sqlite:"+filepath.Join(dir, "registry.db"), "SEARCH_BEARER=Bearer "+bearer, "SEARCH_OTHER=Bearer "+other, "COUNTERSIGN_CONFIG="+write(t, fmt.Sprintf(`
+	i := newInstallation(t, d, "sqlite:"+filepath.Join(dir, "registry.db"), "SEARCH_BEARER=Bearer "+bearer, "SEARCH_OTHER=Bearer "+other, "COUNTERSIGN_AUDIT_SEAL_INTERVAL=1s", "COUNTERSIGN_CONFIG="+write(t, fmt.Sprintf(`
 secrets:
   file_root: %s
   tenants:
@@ -195,10 +195,13 @@ secrets:
 	}
 	says(c, 0, "server", "describe", "one", "-o", "json")
 	says(c, 0, "audit", "list", "--all", "-o", "json")
-	audit := says(c, 0, "audit", "export") + says(theirs, 0, "audit", "export")
-	if !strings.Contains(audit, "search@2") && !strings.Contains(audit, "edit_connection") {
-		t.Errorf("the audit does not know of the edit:\n%s", audit)
-	}
+	var audit string
+	until(t, "the edit is sealed", patience, func() error {
+		if audit = says(c, 0, "audit", "export") + says(theirs, 0, "audit", "export"); !strings.Contains(audit, "search@2") && !strings.Contains(audit, "edit_connection") {
+			return fmt.Errorf("the audit does not know of the edit:\n%s", audit)
+		}
+		return nil
+	})
 
 	e := dial(t, d.temporal, i.namespace)
 	e.checkHistories(t)
@@ -231,8 +234,8 @@ secrets:
 	}
 }
 
-// durations are those in JSON.
-var durations = regexp.MustCompile(`"[0-9.]+s"`)
+// durations are those in JSON, and its times.
+var durations = regexp.MustCompile(`"[0-9.]+s"|"[0-9-]+T[0-9:.]+Z"`)
 
 // written gives the ways in which a text may be written: plain, in URLs, and in
 // base64 wherever in a longer text it begins.
