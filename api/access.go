@@ -96,6 +96,16 @@ var access = map[string]rule{
 	registryv1connect.AuditServiceListAuditCheckpointsProcedure: {scope: registry.ScopeRead, roles: auditors},
 	registryv1connect.AuditServiceGetAuditKeysProcedure:         {scope: registry.ScopeRead, roles: auditors},
 
+	registryv1connect.EventServiceCreateSubscriptionProcedure: {scope: registry.ScopeAdmin, roles: maintainers, change: "create_subscription"},
+	registryv1connect.EventServiceGetSubscriptionProcedure:    {scope: registry.ScopeRead, roles: readers},
+	registryv1connect.EventServiceListSubscriptionsProcedure:  {scope: registry.ScopeRead, roles: readers},
+	registryv1connect.EventServiceUpdateSubscriptionProcedure: {scope: registry.ScopeAdmin, roles: maintainers, change: "edit_subscription"},
+	registryv1connect.EventServiceDeleteSubscriptionProcedure: {scope: registry.ScopeAdmin, roles: maintainers, change: "delete_subscription"},
+	registryv1connect.EventServiceTestSubscriptionProcedure:   {scope: registry.ScopeAdmin, roles: maintainers, change: "test_subscription"},
+	registryv1connect.EventServiceListDeliveriesProcedure:     {scope: registry.ScopeRead, roles: readers},
+	registryv1connect.EventServiceReplayEventsProcedure:       {scope: registry.ScopeAdmin, roles: maintainers, change: "replay_events"},
+	registryv1connect.EventServiceWatchEventsProcedure:        {scope: registry.ScopeRead, roles: readers},
+
 	registryv1connect.ConnectionServiceCreateConnectionProcedure:       {scope: registry.ScopeAdmin, roles: maintainers, change: "create_connection"},
 	registryv1connect.ConnectionServiceGetConnectionProcedure:          {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.ConnectionServiceListConnectionsProcedure:        {scope: registry.ScopeRead, roles: readers},

@@ -191,6 +191,7 @@ func (h *Handler) here(common connect.HandlerOption) []service {
 		serve(registryv1connect.ApprovalServiceName)(registryv1connect.NewApprovalServiceHandler(approvals{h}, common)),
 		serve(registryv1connect.ConnectionServiceName)(registryv1connect.NewConnectionServiceHandler(connections{h}, common)),
 		serve(registryv1connect.PolicyServiceName)(registryv1connect.NewPolicyServiceHandler(governance{h}, common)),
+		serve(registryv1connect.EventServiceName)(registryv1connect.NewEventServiceHandler(notices{h}, common)),
 		serve(registryv1connect.AuditServiceName)(registryv1connect.NewAuditServiceHandler(trail{h}, common)),
 	)
 	both := serve(registryv1connect.IdentityServiceName)(registryv1connect.NewIdentityServiceHandler(whoami{h}, common))

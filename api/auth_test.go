@@ -172,12 +172,14 @@ func TestWhoMayCallWhat(t *testing.T) {
 	read := []string{"GetMcpServer", "ListMcpServers", "GetMcpCapabilities", "GetCapabilityReport", "ListMcpServerRuns", "ListTools", "GetTool"}
 	read = append(read, "GetReview", "GetDiff", "ListSnapshots", "ListDecisions", "GetMcpServerHealth", "ListProbes", "ListToolFacets", "GetToolImpact", "GetToolDescriptor", "ListToolDescriptors", "ListToolAssignments")
 	read = append(read, "ListApprovals", "GetApproval", "ListExpiring", "GetPolicy", "ListPolicies", "CheckPolicy", "TestPolicy", "GetConnection", "ListConnections", "ListConnectionVersions")
+	read = append(read, "GetSubscription", "ListSubscriptions", "ListDeliveries", "WatchEvents")
 	operate := []string{"DiscoverMcpCapabilities", "TestMcpServer", "QuarantineMcpServer", "TestConnection", "WithdrawApproval"}
 	maintain := []string{
 		"RegisterMcpServer", "UpdateMcpServer", "ActivateMcpServer", "RejectMcpServer", "RequestReview", "RetireMcpServer", "SetToolEnabled",
 		"SetToolsEnabled", "SetToolRequiresApproval", "CreateToolDescriptor", "PublishToolDescriptor", "DeprecateToolDescriptor",
 		"CreateToolAssignment", "DeleteToolAssignment", "MintDecisionToken", "PreviewPolicy",
 		"CreateConnection", "UpdateConnection", "DeleteConnection",
+		"CreateSubscription", "UpdateSubscription", "DeleteSubscription", "TestSubscription", "ReplayEvents",
 	}
 	launch := []string{"ApproveLaunch", "RenewException", "PublishPolicy"}
 	audit := []string{"ListAuditEvents", "GetAuditEvent", "ExportAuditEvents", "VerifyAudit", "ListAuditCheckpoints", "GetAuditKeys"}

@@ -73,7 +73,7 @@ func (h *Handler) enter(a *answer, r *http.Request, c *call) *registry.Error {
 	if err := limitBody(r, c, h.opts.MaxBody); err != nil {
 		return err
 	}
-	if r.URL.Path == registryv1connect.McpRegistryServiceWatchResolutionsProcedure {
+	if r.URL.Path == registryv1connect.McpRegistryServiceWatchResolutionsProcedure || r.URL.Path == registryv1connect.EventServiceWatchEventsProcedure {
 		unhurried(a)
 	}
 	h.closed.ServeHTTP(a, r.WithContext(withPrincipal(r.Context(), p)))

@@ -125,15 +125,30 @@ var about = map[string]func(ref, toolID string) proto.Message{
 	doReroute: func(ref, _ string) proto.Message {
 		return &pb.UpdateConnectionRequest{Name: ref, Spec: &pb.ConnectionSpec{Description: "x"}, UpdateMask: mask("description")}
 	},
-	doCut:    func(ref, _ string) proto.Message { return &pb.DeleteConnectionRequest{Name: ref} },
-	doDial:   func(ref, _ string) proto.Message { return &pb.TestConnectionRequest{Name: ref} },
-	doTrail:  func(ref, _ string) proto.Message { return &pb.ListAuditEventsRequest{Object: ref} },
-	doEvent:  func(string, string) proto.Message { return &pb.GetAuditEventRequest{AuditId: "none"} },
-	doExport: func(ref, _ string) proto.Message { return &pb.ExportAuditEventsRequest{Object: ref} },
-	doVerify: func(string, string) proto.Message { return &pb.VerifyAuditRequest{} },
-	doMarks:  func(string, string) proto.Message { return &pb.ListAuditCheckpointsRequest{} },
-	doKeys:   func(string, string) proto.Message { return &pb.GetAuditKeysRequest{} },
-	doWhoAmI: func(string, string) proto.Message { return &pb.WhoAmIRequest{} },
+	doCut:  func(ref, _ string) proto.Message { return &pb.DeleteConnectionRequest{Name: ref} },
+	doDial: func(ref, _ string) proto.Message { return &pb.TestConnectionRequest{Name: ref} },
+	doSubscribe: func(ref, _ string) proto.Message {
+		return &pb.CreateSubscriptionRequest{
+			SubscriptionId: ref, Direction: pb.SubscriptionDirection_SUBSCRIPTION_DIRECTION_SEND,
+			Spec: &pb.SubscriptionSpec{Url: "https://" + ref + ".example/hook", Secret: "env:HOOK"},
+		}
+	},
+	doHook:  func(ref, _ string) proto.Message { return &pb.GetSubscriptionRequest{SubscriptionId: ref} },
+	doHooks: func(string, string) proto.Message { return &pb.ListSubscriptionsRequest{} },
+	doRehook: func(ref, _ string) proto.Message {
+		return &pb.UpdateSubscriptionRequest{SubscriptionId: ref, Spec: &pb.SubscriptionSpec{Description: "x"}, UpdateMask: mask("description")}
+	},
+	doUnhook:     func(ref, _ string) proto.Message { return &pb.DeleteSubscriptionRequest{SubscriptionId: ref} },
+	doKnock:      func(ref, _ string) proto.Message { return &pb.TestSubscriptionRequest{SubscriptionId: ref} },
+	doDeliveries: func(ref, _ string) proto.Message { return &pb.ListDeliveriesRequest{SubscriptionId: ref} },
+	doReplay:     func(ref, _ string) proto.Message { return &pb.ReplayEventsRequest{SubscriptionId: ref, Dead: true} },
+	doTrail:      func(ref, _ string) proto.Message { return &pb.ListAuditEventsRequest{Object: ref} },
+	doEvent:      func(string, string) proto.Message { return &pb.GetAuditEventRequest{AuditId: "none"} },
+	doExport:     func(ref, _ string) proto.Message { return &pb.ExportAuditEventsRequest{Object: ref} },
+	doVerify:     func(string, string) proto.Message { return &pb.VerifyAuditRequest{} },
+	doMarks:      func(string, string) proto.Message { return &pb.ListAuditCheckpointsRequest{} },
+	doKeys:       func(string, string) proto.Message { return &pb.GetAuditKeysRequest{} },
+	doWhoAmI:     func(string, string) proto.Message { return &pb.WhoAmIRequest{} },
 }
 
 // credential makes the token of a role in a tenant.
@@ -275,7 +290,7 @@ func TestAnotherTenantsIsNotThere(t *testing.T) {
 			for face, send := range ways {
 				for mine, theirs := range map[string]registry.Server{alpha: tenants[beta], beta: tenants[alpha]} {
 					for by, ref := range map[string]string{"id": theirs.ServerID, "name": theirs.Name} {
-						if procedure == doRegister || procedure == doDraft || procedure == doPolicy || procedure == doConnect {
+						if procedure == doRegister || procedure == doDraft || procedure == doPolicy || procedure == doConnect || procedure == doSubscribe {
 							continue // below: what is theirs is free
 						}
 						ask := func(ref, tool string) string {

@@ -36,7 +36,7 @@ func TestAGenericClientCallsByReflection(t *testing.T) {
 	stream := grpcreflect.NewClient(client, h.url).NewStream(t.Context())
 	t.Cleanup(func() { _, _ = stream.Close() })
 	names, err := stream.ListServices()
-	if err != nil || len(names) != 8 {
+	if err != nil || len(names) != 9 {
 		t.Fatalf("the services are %v, %v", names, err)
 	}
 	files := &descriptorpb.FileDescriptorSet{}
@@ -99,12 +99,16 @@ func TestReadsAreForConnectGET(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	s := h.active(t, alpha, "there", "x")
+	asks(t, h, platform, doSubscribe, about[doSubscribe]("hook", ""), &pb.CreateSubscriptionResponse{})
 	for procedure, md := range methods() {
 		options, _ := md.Options().(*descriptorpb.MethodOptions)
 		isRead := options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 		request := about[procedure](s.ServerID, "there.x")
 		if procedure == doEvent {
 			request = &pb.GetAuditEventRequest{AuditId: h.audits(t, alpha, "register")[0].AuditID}
+		}
+		if procedure == doHook || procedure == doDeliveries {
+			request = about[procedure]("hook", "")
 		}
 		raw, err := jsonOut.Marshal(request)
 		if err != nil {
@@ -241,7 +245,7 @@ func TestReadsWorkWithoutTheWorkflows(t *testing.T) {
 	s := h.active(t, alpha, "there", "x")
 	h.flows.refuse = registry.Errorf(registry.ReasonDependency, "the workflow engine does not answer")
 	needs := []string{doRegister, doUpdate, doDiscover, doTest, doActivate, doReject, doReview, doLaunch, doIsolate, doRetire, doRuns, doEnable, doRequire, doRenew, doWithdraw, doPolicy, doReroute, doDial}
-	order := []string{doDraft, doPublish, doOutdate, doConnect, doWay, doFormer, doCut} // of one id, in the life of a version
+	order := []string{doDraft, doPublish, doOutdate, doConnect, doWay, doFormer, doCut, doSubscribe, doHook, doRehook, doKnock, doDeliveries, doReplay, doUnhook} // of one id, in the life of a version
 	for _, procedure := range append(order, slices.DeleteFunc(sorted(about), func(p string) bool { return slices.Contains(order, p) })...) {
 		request := about[procedure]
 		o := ways["REST"](t, h, admin(alpha), procedure, request(s.ServerID, "there.x"), keyed("k"))
@@ -253,6 +257,9 @@ func TestReadsWorkWithoutTheWorkflows(t *testing.T) {
 		}
 		if slices.Contains([]string{doConnect, doWay, doFormer, doCut}, procedure) {
 			o = ways["REST"](t, h, admin(alpha), procedure, request("shared", ""), keyed("k"))
+		}
+		if slices.Contains([]string{doSubscribe, doHook, doRehook, doKnock, doDeliveries, doReplay, doUnhook}, procedure) {
+			o = ways["REST"](t, h, admin(alpha), procedure, request("hook", ""), nil)
 		}
 		if procedure == doUnassign {
 			a, err := registry.NewAssignment(alpha, "bot", "there.x", "")

@@ -100,6 +100,11 @@ func (h *Handler) subject(ctx context.Context, d desk, request any) (*db.AuditEn
 		return d.aboutConnection(ctx, m.GetName())
 	case *pb.DeleteConnectionRequest:
 		return d.aboutConnection(ctx, m.GetName())
+	case *pb.CreateSubscriptionRequest:
+		return titled(wellFormed, "subscription", m.GetSubscriptionId(), m.GetSubscriptionId()), nil
+	case interface{ GetSubscriptionId() string }:
+		u, err := d.store.Subscription(ctx, m.GetSubscriptionId())
+		return &db.AuditEntry{ObjectKind: "subscription", ObjectID: u.SubscriptionID, ObjectName: u.SubscriptionID, VersionBefore: u.Version, VersionAfter: u.Version}, err
 	case *pb.RegisterMcpServerRequest:
 		return titled(wellFormed, "server", "", m.GetName()), nil
 	case *pb.SetToolsEnabledRequest:

@@ -33,7 +33,9 @@ const schemasPath = "/schemas/events/"
 
 func asyncAPI(w http.ResponseWriter, r *http.Request) { eventDocument(w, r, "asyncapi.json") }
 
-func eventSchema(w http.ResponseWriter, r *http.Request) { eventDocument(w, r, strings.TrimPrefix(r.URL.Path, schemasPath)) }
+func eventSchema(w http.ResponseWriter, r *http.Request) {
+	eventDocument(w, r, strings.TrimPrefix(r.URL.Path, schemasPath))
+}
 
 func eventDocument(w http.ResponseWriter, r *http.Request, name string) {
 	http.ServeFileFS(w, r, eventDocuments, "events/"+name) //nolint:gosec // one segment of a path, in a folder that is embedded

@@ -160,10 +160,44 @@ var operations = map[string]operation{
 		asks(t, h, platform, doConnect, about[doConnect]("uncut", ""), &pb.CreateConnectionResponse{})
 		return about[doCut]("cut", ""), &pb.DeleteConnectionRequest{Name: "uncut", Etag: `"900"`}
 	}},
+	doSubscribe: {action: "create_subscription", kind: "subscription", name: "hook", reason: registry.ReasonSubscriptionExists, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+		other, _ := about[doSubscribe]("hook", "").(*pb.CreateSubscriptionRequest)
+		other.Spec.Url = "https://other.example/hook"
+		return about[doSubscribe]("hook", ""), other
+	}},
+	doRehook: {action: "edit_subscription", kind: "subscription", name: "rehooked", reason: registry.ReasonStaleEtag, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+		asks(t, h, platform, doSubscribe, about[doSubscribe]("rehooked", ""), &pb.CreateSubscriptionResponse{})
+		stale, _ := about[doRehook]("rehooked", "").(*pb.UpdateSubscriptionRequest)
+		stale.Etag = `"900"`
+		return about[doRehook]("rehooked", ""), stale
+	}},
+	doUnhook: {action: "delete_subscription", kind: "subscription", name: "unhooked", reason: registry.ReasonStaleEtag, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+		asks(t, h, platform, doSubscribe, about[doSubscribe]("unhooked", ""), &pb.CreateSubscriptionResponse{})
+		asks(t, h, platform, doSubscribe, about[doSubscribe]("hooked", ""), &pb.CreateSubscriptionResponse{})
+		return about[doUnhook]("unhooked", ""), &pb.DeleteSubscriptionRequest{SubscriptionId: "hooked", Etag: `"900"`}
+	}},
+	doKnock: {action: "test_subscription", kind: "subscription", name: "knocked", reason: registry.ReasonInvalidArgument, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+		h.receives(t, "silent")
+		asks(t, h, platform, doSubscribe, about[doSubscribe]("knocked", ""), &pb.CreateSubscriptionResponse{})
+		return about[doKnock]("knocked", ""), about[doKnock]("silent", "")
+	}},
+	doReplay: {action: "replay_events", kind: "subscription", name: "replayed", reason: registry.ReasonInvalidArgument, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+		h.receives(t, "mute")
+		asks(t, h, platform, doSubscribe, about[doSubscribe]("replayed", ""), &pb.CreateSubscriptionResponse{})
+		return about[doReplay]("replayed", ""), about[doReplay]("mute", "")
+	}},
 	doPolicy: {action: "publish_policy", kind: "policy", name: "trail", reason: registry.ReasonPolicyExists, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
 		asks(t, h, platform, doPolicy, &pb.PublishPolicyRequest{Document: bundleOf("trail", 1, "")}, &pb.PublishPolicyResponse{})
 		return &pb.PublishPolicyRequest{Document: bundleOf("trail", 2, "")}, &pb.PublishPolicyRequest{Document: strings.Replace(bundleOf("trail", 1, ""), "approvers: 1", "approvers: 2", 1)}
 	}},
+}
+
+// receives makes a subscription that receives.
+func (h *house) receives(t *testing.T, id string) {
+	t.Helper()
+	asks(t, h, platform, doSubscribe, &pb.CreateSubscriptionRequest{
+		SubscriptionId: id, Direction: pb.SubscriptionDirection_SUBSCRIPTION_DIRECTION_RECEIVE, Spec: &pb.SubscriptionSpec{Secret: "env:PLATFORM"},
+	}, &pb.CreateSubscriptionResponse{})
 }
 
 // gone is the id of a tool of a server that is retired.

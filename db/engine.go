@@ -30,6 +30,8 @@ type engine struct {
 	clock string
 	// horizon holds for rows that no running transaction can still come before.
 	horizon string
+	// end gives the position of the last event that can be told now, of a tenant.
+	end string
 	// changesFrom gives the horizon of what is committed, and the time.
 	changesFrom string
 	// changed holds for audit rows that are not below a horizon.
@@ -77,6 +79,7 @@ var postgres = engine{
 
 	clock:       "SELECT clock_timestamp()",
 	horizon:     "tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
+	end:         "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1, 9223372036854775807",
 	changesFrom: "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS horizon, clock_timestamp() AS now",
 	changed:     "a.tx >= ?",
 	settled: `(a.tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
@@ -101,6 +104,7 @@ var sqlite = engine{
 	horizon: "TRUE",
 	settled: "TRUE",
 
+	end:         "SELECT 0, COALESCE(max(id), 0) FROM outbox WHERE tenant_id = ?",
 	changesFrom: "SELECT COALESCE(max(id), 0) AS horizon FROM audit",
 	changed:     "a.id > ?",
 	label:       "(SELECT j.value FROM json_each(s.labels) AS j WHERE j.key = ?)",

@@ -49,6 +49,16 @@ func (s *Store) OutboxAfter(ctx context.Context, after Position, limit int) ([]O
 	return out, next, err
 }
 
+// OutboxEnd is the position before which nothing of the tenant's events can come
+// any more: whoever begins there gets what happens from now on.
+func (s *Store) OutboxEnd(ctx context.Context) (Position, error) {
+	var end Position
+	err := s.read(ctx, "find the end of a stream", func(ctx context.Context, q bun.IDB) error {
+		return q.NewRaw(s.db.engine.end, s.tenant).Scan(ctx, &end.Tx, &end.ID)
+	})
+	return end, err
+}
+
 // follow reads the rows after a position, of one tenant or of all.
 func follow[R any](ctx context.Context, d *DB, who scope, after Position, limit int, position func(*R) Position) ([]R, Position, error) {
 	var rows []R

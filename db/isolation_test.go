@@ -297,6 +297,10 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 				v, _, err := st.OutboxAfter(ctx, db.Position{}, 10)
 				return v, err
 			}),
+			"OutboxEnd": of(func(st *db.Store, _, _, _, _, _ string) (any, error) { // the database's number, or the tenant's own
+				_, err := st.OutboxEnd(ctx)
+				return nil, err
+			}),
 			"CreateSubscription": of(func(st *db.Store, _, _, _, _, _ string) (any, error) { // the other tenant may use the same id
 				_, err := st.CreateSubscription(ctx, registry.Subscription{SubscriptionID: "sub_1", Direction: "none"}, registry.Operation{})
 				return nil, err

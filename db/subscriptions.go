@@ -28,12 +28,17 @@ func subscriptionChanged(u *registry.Subscription, before int64, note string, de
 }
 
 // CreateSubscription keeps a subscription, which must have been checked. A repeat
-// of its id is told what is there. The error is quota_exceeded when the tenant has
+// is told what is there. The error is subscription_already_exists when that is
+// another one of the id, and quota_exceeded when the tenant has
 // as many as it may.
 func (s *Store) CreateSubscription(ctx context.Context, u registry.Subscription, op registry.Operation) (registry.Subscription, error) {
 	err := s.govern(ctx, op, "subscriptions", subscriptionObject(u.SubscriptionID), func(ctx context.Context, t *tx) (*AuditEntry, *registry.Event, error) {
 		there, err := t.subscription(ctx, u.SubscriptionID)
 		if err == nil {
+			if !there.Same(u) {
+				return nil, nil, registry.Errorf(registry.ReasonSubscriptionExists, "there is a subscription %s, which is another one", u.SubscriptionID).
+					WithNext("choose another id, or change the one that is there")
+			}
 			u = there.Subscription
 			return nil, nil, nil
 		}
@@ -286,7 +291,7 @@ func (s *Store) ReplayEvents(ctx context.Context, id string, r Replay, op regist
 		entry.Outcome, entry.Note = AuditApplied, "replayed "+strconv.Itoa(n)+" events"
 		return t.audit(ctx, entry)
 	})
-	return n, more, err
+	return n, more, s.subscriptionRefused(ctx, id, op, err)
 }
 
 // TestSubscription makes an event for one subscription alone, and gives its id.
@@ -319,7 +324,17 @@ func (s *Store) TestSubscription(ctx context.Context, id string, op registry.Ope
 		entry.Outcome, entry.Note = AuditApplied, "sent a test"
 		return t.audit(ctx, entry)
 	})
-	return event, err
+	return event, s.subscriptionRefused(ctx, id, op, err)
+}
+
+// subscriptionRefused records an error that refuses, and gives it back.
+func (s *Store) subscriptionRefused(ctx context.Context, id string, op registry.Operation, err error) error {
+	if e, ok := registry.AsError(err); ok && decided(e) {
+		if err := s.refusedGoverned(ctx, op, subscriptionObject(id), e); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 func notSent() error {

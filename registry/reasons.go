@@ -57,6 +57,7 @@ const (
 	ReasonSecretRefUnresolved     Reason = "secret_reference_unresolved"
 	ReasonConnectionNotFound      Reason = "connection_not_found"
 	ReasonSubscriptionNotFound    Reason = "subscription_not_found"
+	ReasonSubscriptionExists      Reason = "subscription_already_exists"
 	ReasonConnectionExists        Reason = "connection_already_exists"
 	ReasonConnectionInUse         Reason = "connection_in_use"
 	ReasonConnectionShared        Reason = "connection_shared"
@@ -243,6 +244,7 @@ var reasons = map[Reason]struct {
 	ReasonSecretRefUnresolved:     {CodePrecondition, "a secret that is needed is not where its reference says, or may not be used"},
 	ReasonConnectionNotFound:      {CodeNotFound, "the tenant has no such connection"},
 	ReasonSubscriptionNotFound:    {CodeNotFound, "the tenant has no such subscription of events"},
+	ReasonSubscriptionExists:      {CodeAlreadyExists, "a subscription of the tenant has this id, and is another one"},
 	ReasonConnectionExists:        {CodeAlreadyExists, "a connection of the tenant has this name"},
 	ReasonConnectionInUse:         {CodePrecondition, "servers use the connection, so it cannot be deleted"},
 	ReasonConnectionShared:        {CodePrecondition, "the server is reached by a connection with a name, so its address is changed there"},

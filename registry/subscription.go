@@ -46,6 +46,9 @@ const (
 // Check says everything that is wrong with a subscription.
 func (s Subscription) Check() error {
 	e := Errorf(ReasonInvalidArgument, "the subscription is not valid")
+	if !ValidName(s.SubscriptionID) {
+		e.WithField("subscription_id", "must be 1 to 63 of a-z, 0-9, '_' and '-', beginning and ending with a letter or digit")
+	}
 	known := EventKinds()
 	switch s.Direction {
 	case SubscriptionSend:
@@ -104,6 +107,13 @@ func (s Subscription) Check() error {
 // Wants says whether events of a type about a subject are of the subscription.
 func (s Subscription) Wants(t EventType, subject string) bool {
 	return (len(s.Types) == 0 || slices.Contains(s.Types, t)) && (len(s.Subjects) == 0 || slices.Contains(s.Subjects, subject))
+}
+
+// Same says whether people said the same of both.
+func (s Subscription) Same(other Subscription) bool {
+	return s.SubscriptionID == other.SubscriptionID && s.Direction == other.Direction && s.Description == other.Description && s.URL == other.URL &&
+		slices.Equal(s.Types, other.Types) && slices.Equal(s.Subjects, other.Subjects) && s.Secret == other.Secret &&
+		s.PreviousSecret == other.PreviousSecret && s.Enabled == other.Enabled
 }
 
 // Etag is the optimistic lock as callers see it.

@@ -1,0 +1,175 @@
+package api
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "countersign/proto/countersign/registry/v1"
+	"countersign/proto/countersign/registry/v1/registryv1connect"
+	"countersign/registry"
+)
+
+func TestSubscriptionsAreMadeChangedAndDeleted(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	create := func(change func(*pb.CreateSubscriptionRequest)) *pb.CreateSubscriptionRequest {
+		r, _ := about[doSubscribe]("hook", "").(*pb.CreateSubscriptionRequest)
+		change(r)
+		return r
+	}
+	for name, c := range map[string]struct {
+		request *pb.CreateSubscriptionRequest
+		field   string
+		reason  registry.Reason
+	}{
+		"no id":              {create(func(r *pb.CreateSubscriptionRequest) { r.SubscriptionId = "A b" }), "subscription_id", registry.ReasonInvalidArgument},
+		"no direction":       {create(func(r *pb.CreateSubscriptionRequest) { r.Direction = 0 }), "direction", registry.ReasonInvalidArgument},
+		"no URL":             {create(func(r *pb.CreateSubscriptionRequest) { r.Spec.Url = "" }), "url", registry.ReasonInvalidArgument},
+		"no such URL":        {create(func(r *pb.CreateSubscriptionRequest) { r.Spec.Url = "ftp://x/" }), "url", registry.ReasonInvalidArgument},
+		"a secret in it":     {create(func(r *pb.CreateSubscriptionRequest) { r.Spec.Url = "https://u:p@x.example/" }), "", registry.ReasonSecretInRequest},
+		"no secret":          {create(func(r *pb.CreateSubscriptionRequest) { r.Spec.Secret = "" }), "secret", registry.ReasonInvalidArgument},
+		"no reference":       {create(func(r *pb.CreateSubscriptionRequest) { r.Spec.Secret = "whsec_hunter2" }), "secret", registry.ReasonSecretRefInvalid},
+		"no such type":       {create(func(r *pb.CreateSubscriptionRequest) { r.Spec.Types = []string{"x"} }), "types", registry.ReasonInvalidArgument},
+		"a URL to receive":   {create(func(r *pb.CreateSubscriptionRequest) { r.Direction = 2 }), "url", registry.ReasonInvalidArgument},
+		"no other reference": {create(func(r *pb.CreateSubscriptionRequest) { r.Spec.PreviousSecret = "x" }), "previous_secret", registry.ReasonSecretRefInvalid},
+	} {
+		o := ways["REST"](t, h, admin(alpha), doSubscribe, c.request, nil)
+		if o.answer != nil || o.reason != string(c.reason) || c.field != "" && !strings.Contains(fmt.Sprint(o.fields), c.field) {
+			t.Errorf("%s: %+v", name, o)
+		}
+	}
+	for range 2 {
+		made, o := rest[*pb.CreateSubscriptionResponse](t, h, doSubscribe, about[doSubscribe]("hook", ""), nil)
+		if s := made.GetSubscription(); s.GetEtag() != `"1"` || s.GetSpec().GetUrl() != "https://hook.example/hook" || o.header.Get("Location") != "/factory/event-subscriptions/hook" {
+			t.Errorf("%v %v", made, o.header)
+		}
+	}
+	changed, _ := rest[*pb.UpdateSubscriptionResponse](t, h, doRehook, &pb.UpdateSubscriptionRequest{
+		SubscriptionId: "hook", Etag: `"1"`, UpdateMask: mask("types", "disabled", "previous_secret"), Spec: &pb.SubscriptionSpec{
+			Types: []string{string(registry.EventServerRegistered)}, Disabled: true, PreviousSecret: "env:OLD", Url: "https://not-named.example/",
+		},
+	}, nil)
+	if s := changed.GetSubscription(); s.GetEtag() != `"2"` || !s.GetSpec().GetDisabled() || s.GetSpec().GetUrl() != "https://hook.example/hook" ||
+		!cmp.Equal(s.GetSpec().GetTypes(), []string{string(registry.EventServerRegistered)}) || s.GetSpec().GetPreviousSecret() != "env:OLD" {
+		t.Errorf("%v", s)
+	}
+	same, _ := rest[*pb.UpdateSubscriptionResponse](t, h, doRehook, &pb.UpdateSubscriptionRequest{SubscriptionId: "hook", UpdateMask: mask("disabled"), Spec: &pb.SubscriptionSpec{Disabled: true}}, nil)
+	if same.GetSubscription().GetEtag() != `"2"` {
+		t.Errorf("%v", same)
+	}
+	if o := ways["REST"](t, h, admin(alpha), doRehook, &pb.UpdateSubscriptionRequest{SubscriptionId: "hook", UpdateMask: mask("direction"), Spec: &pb.SubscriptionSpec{}}, nil); o.answer != nil {
+		t.Errorf("%+v", o)
+	}
+	h.receives(t, "in")
+	list, _ := rest[*pb.ListSubscriptionsResponse](t, h, doHooks, &pb.ListSubscriptionsRequest{}, nil)
+	if s := list.GetSubscriptions(); len(s) != 2 || s[1].GetReceivePath() != "/events/alpha/in" || s[0].GetReceivePath() != "" {
+		t.Errorf("%v", list)
+	}
+	rest[*pb.DeleteSubscriptionResponse](t, h, doUnhook, &pb.DeleteSubscriptionRequest{SubscriptionId: "hook", Etag: `"2"`}, nil)
+	if o := ways["REST"](t, h, admin(alpha), doHook, about[doHook]("hook", ""), nil); o.reason != string(registry.ReasonSubscriptionNotFound) {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestDeliveriesAreSeenAndReplayed(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	asks(t, h, platform, doSubscribe, about[doSubscribe]("hook", ""), &pb.CreateSubscriptionResponse{})
+	for range 3 {
+		if id := into(t, ways["REST"](t, h, admin(alpha), doKnock, about[doKnock]("hook", ""), nil), &pb.TestSubscriptionResponse{}).GetEventId(); id == "" {
+			t.Error("a test without an event")
+		}
+	}
+	page := into(t, ways["REST"](t, h, admin(alpha), doDeliveries, &pb.ListDeliveriesRequest{SubscriptionId: "hook", PageSize: 2}, nil), &pb.ListDeliveriesResponse{})
+	if len(page.GetDeliveries()) != 2 || page.GetDeliveries()[0].GetState() != pb.DeliveryState_DELIVERY_STATE_PENDING || page.GetNextPageToken() == "" {
+		t.Errorf("%v", page)
+	}
+	further := into(t, ways["REST"](t, h, admin(alpha), doDeliveries, &pb.ListDeliveriesRequest{SubscriptionId: "hook", PageSize: 2, PageToken: page.GetNextPageToken()}, nil), &pb.ListDeliveriesResponse{})
+	if len(further.GetDeliveries()) != 1 || further.GetNextPageToken() != "" {
+		t.Errorf("%v", further)
+	}
+	if o := ways["REST"](t, h, admin(alpha), doDeliveries, &pb.ListDeliveriesRequest{SubscriptionId: "hook", State: pb.DeliveryState_DELIVERY_STATE_DEAD}, nil); len(into(t, o, &pb.ListDeliveriesResponse{}).GetDeliveries()) != 0 {
+		t.Errorf("%+v", o)
+	}
+	if n, err := h.db.System().RelayEvents(t.Context(), nil, 100); err != nil || n == 0 {
+		t.Fatal(n, err)
+	}
+	for name, r := range map[string]*pb.ReplayEventsRequest{
+		"nothing": {SubscriptionId: "hook"},
+		"both":    {SubscriptionId: "hook", Dead: true, Since: timestamppb.Now()},
+	} {
+		if o := ways["REST"](t, h, admin(alpha), doReplay, r, nil); o.reason != string(registry.ReasonInvalidArgument) {
+			t.Errorf("%s: %+v", name, o)
+		}
+	}
+	r := &pb.ReplayEventsRequest{SubscriptionId: "hook", Since: timestamppb.New(time.Now().Add(-time.Hour))}
+	if n := into(t, ways["REST"](t, h, admin(alpha), doReplay, r, nil), &pb.ReplayEventsResponse{}); n.GetEvents() != 4 || n.GetMore() {
+		t.Errorf("%v", n)
+	}
+}
+
+// A watcher is told what happens from now on, or from the beginning; who comes
+// back with a token misses nothing and is told nothing twice; nobody is told of
+// other tenants.
+func TestEventsAreWatched(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	h.active(t, alpha, "before", "x")
+	client := registryv1connect.NewEventServiceClient(bringing{overHTTP2, admin(alpha)}, h.url, connect.WithGRPC())
+	watch := func(r *pb.WatchEventsRequest, n int) (got []string, token string) {
+		t.Helper()
+		stream, err := client.WatchEvents(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for stream.Receive() {
+			m := proto.CloneOf(stream.Msg())
+			token = m.GetResumeToken()
+			for _, e := range m.GetEvents() {
+				got = append(got, e.GetEventId())
+				if !strings.Contains(e.GetData(), `"tenantId":"alpha"`) {
+					t.Errorf("%v", e)
+				}
+			}
+			if len(got) >= n {
+				_ = stream.Close()
+				return got, token
+			}
+		}
+		t.Fatal(stream.Err())
+		return nil, ""
+	}
+	all, _ := watch(&pb.WatchEventsRequest{FromBeginning: true}, 7)
+	some, _ := watch(&pb.WatchEventsRequest{FromBeginning: true, Types: []string{string(registry.EventServerStateChanged)}}, 2)
+	if len(some) != 2 || !slices.Contains(all, some[0]) {
+		t.Errorf("%v of %v", some, all)
+	}
+	_, now := watch(&pb.WatchEventsRequest{}, 0)
+	h.active(t, beta, "theirs", "x")
+	h.active(t, alpha, "after", "x")
+	news, token := watch(&pb.WatchEventsRequest{ResumeToken: now}, 7)
+	if len(news) != 7 || slices.Contains(news, all[0]) {
+		t.Errorf("%v", news)
+	}
+	h.active(t, alpha, "later", "x")
+	later, _ := watch(&pb.WatchEventsRequest{ResumeToken: token}, 7)
+	if len(later) != 7 || slices.ContainsFunc(later, func(id string) bool { return slices.Contains(news, id) }) {
+		t.Errorf("%v after %v", later, news)
+	}
+	stream, err := client.WatchEvents(t.Context(), &pb.WatchEventsRequest{ResumeToken: "AAAA"})
+	if err == nil {
+		stream.Receive()
+		err = stream.Err()
+	}
+	if connect.CodeOf(err) != connect.CodeInvalidArgument {
+		t.Error(err)
+	}
+}
