@@ -70,6 +70,11 @@ func (h *Handler) enter(a *answer, r *http.Request, c *call) *registry.Error {
 	if err := h.opts.Limits.admit(p, r.URL.Path); err != nil {
 		return err
 	}
+	done, refused := h.opts.Limits.begin(p, r.URL.Path)
+	if refused != nil {
+		return refused
+	}
+	defer done()
 	if err := limitBody(r, c, h.opts.MaxBody); err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package api
 import (
 	"crypto/tls"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -83,6 +85,62 @@ func TestATenantsCallersShareItsLimitAndResolveHasItsOwn(t *testing.T) {
 	if want := "[200 200 200 429 200 429 200]"; fmt.Sprint(got) != want {
 		t.Errorf("%v, want %s", got, want)
 	}
+}
+
+// Whose requests take long keeps nobody else waiting: one tenant has so many under way
+// and no more (threats B24).
+func TestATenantHasSoManyRequestsUnderWay(t *testing.T) {
+	t.Parallel()
+	const most = 3
+	h := open(t, func(o *Options) { o.Limits = NewLimiter(Rates{Concurrent: most}) })
+	// Requests whose bodies do not come.
+	address := strings.TrimPrefix(h.url, "http://")
+	var slow []net.Conn
+	for range most {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		slow = append(slow, conn)
+		if _, err := io.WriteString(conn, "POST "+doRegister+" HTTP/1.1\r\nHost: "+address+"\r\nAuthorization: Bearer "+admin(alpha)+
+			"\r\nContent-Type: application/json\r\nContent-Length: 5000\r\n\r\n{"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	get := func(tenant string, role registry.Role, path string) (int, http.Header, string) {
+		return h.call(t, http.MethodGet, path, tokenOf(tenant, role), "", nil)
+	}
+	becomes := func(want int) (header http.Header, body string) {
+		t.Helper()
+		for begin := time.Now(); ; {
+			status, header, body := get(alpha, registry.RoleObserver, "/factory/mcp-servers")
+			if status == want {
+				return header, body
+			}
+			if time.Since(begin) > time.Minute {
+				t.Fatalf("%d %s, not %d", status, body, want)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	header, body := becomes(http.StatusTooManyRequests)
+	if header.Get("Retry-After") != "1" || !strings.Contains(body, string(registry.ReasonTooManyRequests)) || !strings.Contains(body, "concurrent") {
+		t.Errorf("%v %s", header, body)
+	}
+	for _, c := range []struct {
+		tenant string
+		role   registry.Role
+		path   string
+	}{{beta, registry.RoleObserver, "/factory/mcp-servers"}, {alpha, executor, "/factory/resolve?tool_ids=a.b"}, {alpha, registry.RoleObserver, "/livez"}} {
+		if status, _, body := get(c.tenant, c.role, c.path); status == http.StatusTooManyRequests {
+			t.Errorf("%s of %s: %s", c.path, c.tenant, body)
+		}
+	}
+	for _, conn := range slow {
+		_ = conn.Close()
+	}
+	becomes(http.StatusOK)
 }
 
 func TestTheLimiterRemembersSoManyAndForgetsTheIdle(t *testing.T) {

@@ -26,6 +26,10 @@ type Rates struct {
 	Principal Rate // of each caller
 	Tenant    Rate // of all callers of one tenant together
 	Resolve   Rate // of McpRegistryService, of one tenant, instead of the two others
+	// Concurrent is how many requests of one tenant are under way at once, those to
+	// McpRegistryService aside; 0: no limit. So a tenant whose requests take long
+	// keeps nobody else's from the database (threats B24).
+	Concurrent int
 }
 
 // maxBuckets is how many callers, and how many tenants, are remembered. One
@@ -40,6 +44,7 @@ type Limiter struct {
 	principals *buckets
 	tenants    *buckets
 	resolves   *buckets
+	underWay   inFlight
 }
 
 // NewLimiter makes a limiter that has seen nobody yet.
@@ -47,6 +52,7 @@ func NewLimiter(r Rates) *Limiter {
 	return &Limiter{
 		rates: r, now: time.Now,
 		principals: newBuckets(r.Principal, maxBuckets), tenants: newBuckets(r.Tenant, maxBuckets), resolves: newBuckets(r.Resolve, maxBuckets),
+		underWay: inFlight{most: r.Concurrent, of: map[string]int{}},
 	}
 }
 
@@ -65,6 +71,41 @@ func (l *Limiter) admit(p registry.Principal, path string) *registry.Error {
 		return err
 	}
 	return l.tenants.take(whose{tenant: p.Tenant}, "tenant", now)
+}
+
+// begin counts a request as under way until done is called, or refuses it with
+// too_many_requests and the facts of [Limiter.admit]; limit is concurrent.
+func (l *Limiter) begin(p registry.Principal, path string) (done func(), err *registry.Error) {
+	if l == nil || l.underWay.most <= 0 || isResolve(path) {
+		return func() {}, nil
+	}
+	return l.underWay.begin(p.Tenant)
+}
+
+// inFlight counts what is under way, by tenant.
+type inFlight struct {
+	most int
+
+	mu sync.Mutex
+	of map[string]int
+}
+
+func (f *inFlight) begin(tenant string) (done func(), err *registry.Error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.of[tenant] >= f.most {
+		return nil, registry.Errorf(registry.ReasonTooManyRequests, "your tenant has %d requests under way", f.most).
+			With("limit", "concurrent").With("retry_after", retryAfter.String()).
+			WithNext("wait until some have their answer and try again; the operator sets limits.concurrent")
+	}
+	f.of[tenant]++
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.of[tenant]--; f.of[tenant] == 0 {
+			delete(f.of, tenant)
+		}
+	}, nil
 }
 
 // isResolve says whether a path is one of McpRegistryService, by whatever face.

@@ -200,6 +200,8 @@ func Default() Config {
 			Principal: Rate{RequestsPerSecond: 200, Burst: 1000},
 			Tenant:    Rate{RequestsPerSecond: 1000, Burst: 4000},
 			Resolve:   Rate{RequestsPerSecond: 10000, Burst: 20000},
+
+			Concurrent: 256,
 		},
 		Quotas: Quotas{Servers: 10_000, Tools: 200_000, Connections: 1000, DefinitionBytes: 1 << 30},
 		Probe:  Probe{Interval: 5 * time.Minute, Concurrency: 16, SlowConcurrency: 256, PerHost: 4, DegradeAfter: 1, RecoverAfter: 1},

@@ -11,6 +11,8 @@ type Limits struct {
 	Principal Rate `koanf:"principal"` // of each caller
 	Tenant    Rate `koanf:"tenant"`    // of all callers of a tenant
 	Resolve   Rate `koanf:"resolve"`   // of McpRegistryService, of a tenant, instead of the two others
+
+	Concurrent int `koanf:"concurrent"` // requests of one tenant under way at once; 0: no limit
 }
 
 // Rate is a token bucket.
@@ -24,6 +26,9 @@ func (l Limits) validate() error {
 		if r.RequestsPerSecond < 0 || r.RequestsPerSecond > 0 && r.Burst < 1 {
 			return fmt.Errorf("limits.%s: requests_per_second must be 0 or more, and then burst at least 1", key)
 		}
+	}
+	if l.Concurrent < 0 {
+		return fmt.Errorf("limits.concurrent must be 0 or more, not %d", l.Concurrent)
 	}
 	return nil
 }

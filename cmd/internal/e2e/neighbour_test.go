@@ -22,6 +22,9 @@ const crowd = 16
 // -benchtime 400x.
 func BenchmarkANoisyNeighbour(b *testing.B) {
 	b.Run("limits=default", func(b *testing.B) { neighbours(b, []string{"resolve", "read"}) })
+	b.Run("limits.concurrent=2", func(b *testing.B) {
+		neighbours(b, []string{"resolve", "read"}, "COUNTERSIGN_LIMITS_CONCURRENT=2")
+	})
 	// Reads count against the limit as well, and would be refused.
 	b.Run("limits=5/s", func(b *testing.B) {
 		neighbours(b, []string{"resolve"}, "COUNTERSIGN_LIMITS_TENANT_REQUESTS_PER_SECOND=5", "COUNTERSIGN_LIMITS_TENANT_BURST=20")
