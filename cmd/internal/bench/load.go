@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"sync"
@@ -40,8 +42,9 @@ func (w wire) String() string {
 type burst struct {
 	URL     string   `json:"url"`
 	Wire    wire     `json:"wire"`
-	Ask     string   `json:"ask"`  // resolve, servers or tools
-	Mode    string   `json:"mode"` // of resolve: baseline, bounded or fully_consistent
+	Ask     string   `json:"ask"`    // resolve, servers or tools
+	Mode    string   `json:"mode"`   // of resolve: baseline, bounded or fully_consistent
+	Prefix  string   `json:"prefix"` // of the names of servers; s when empty
 	Tenants []string `json:"tenants"`
 	Servers int      `json:"servers"` // of each tenant, of resolve
 	Tools   int      `json:"tools"`   // of each server
@@ -123,6 +126,21 @@ func (b *burst) asker() (asker, error) {
 			return len(r.GetTools()), err
 		}, nil
 	}
+	if b.Ask == "rows" {
+		return func(ctx context.Context, n int) (int, error) {
+			r, err := http.NewRequestWithContext(b.as(ctx, n), http.MethodGet, b.URL, http.NoBody)
+			if err != nil {
+				return 0, err
+			}
+			answer, err := c.Do(r)
+			if err != nil {
+				return 0, err
+			}
+			defer answer.Body.Close()
+			length, err := io.Copy(io.Discard, answer.Body)
+			return int(length), err
+		}, nil
+	}
 	return nil, fmt.Errorf("nobody can ask for %q", b.Ask)
 }
 
@@ -133,7 +151,7 @@ func (b *burst) as(ctx context.Context, n int) context.Context {
 // toolID is the n-th tool, walking through all of them in large steps.
 func (b *burst) toolID(n int) string {
 	n = n / len(b.Tenants) * 7919
-	return fmt.Sprintf("%s.tool_%05d", serverName(n/b.Tools%b.Servers), n%b.Tools)
+	return fmt.Sprintf("%s%06d.tool_%05d", cmp.Or(b.Prefix, "s"), n/b.Tools%b.Servers, n%b.Tools)
 }
 
 func serverName(n int) string { return fmt.Sprintf("s%06d", n) }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -75,7 +76,7 @@ func stat(pid int) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	words := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
+	words := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
 	fields := make([]int64, len(words))
 	for i, word := range words[1:] {
 		fields[i+1], _ = strconv.ParseInt(word, 10, 64) // what is larger is no number that is wanted

@@ -27,8 +27,12 @@ func measureSweep(ctx context.Context, o options) ([]table, error) {
 	fleets := []fleet{{Servers: 100, Tools: 10}, {Servers: 300, Tools: 10}, {Servers: 100, Tools: 100}, {Servers: 200, Tools: 10, Dead: 10, Hang: 5}}
 	if o.full {
 		fleets = []fleet{
-			{Servers: 100, Tools: 10}, {Servers: 1000, Tools: 10}, {Servers: 1000, Tools: 100}, {Servers: 10_000, Tools: 10},
-			{Servers: 1000, Tools: 10, Dead: 10, Hang: 5}, {Servers: 10_000, Tools: 10, Dead: 10, Hang: 5},
+			{Servers: 100, Tools: 10},
+			{Servers: 1000, Tools: 10},
+			{Servers: 1000, Tools: 100},
+			{Servers: 10_000, Tools: 10},
+			{Servers: 1000, Tools: 10, Dead: 10, Hang: 5},
+			{Servers: 10_000, Tools: 10, Dead: 10, Hang: 5},
 		}
 	}
 	if o.servers > 0 {
