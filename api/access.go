@@ -114,6 +114,16 @@ var access = map[string]rule{
 	registryv1connect.ConnectionServiceDeleteConnectionProcedure:       {scope: registry.ScopeAdmin, roles: maintainers, change: "delete_connection"},
 	registryv1connect.ConnectionServiceTestConnectionProcedure:         {scope: registry.ScopeAdmin, roles: operators},
 
+	registryv1connect.ToolProviderServiceCreateToolProviderProcedure:  {scope: registry.ScopeAdmin, roles: maintainers, change: "create_provider"},
+	registryv1connect.ToolProviderServiceGetToolProviderProcedure:     {scope: registry.ScopeRead, roles: readers},
+	registryv1connect.ToolProviderServiceListToolProvidersProcedure:   {scope: registry.ScopeRead, roles: readers},
+	registryv1connect.ToolProviderServiceUpdateToolProviderProcedure:  {scope: registry.ScopeAdmin, roles: maintainers, change: "edit_provider"},
+	registryv1connect.ToolProviderServiceTestToolProviderProcedure:    {scope: registry.ScopeAdmin, roles: operators},
+	registryv1connect.ToolProviderServiceRefreshToolProviderProcedure: {scope: registry.ScopeAdmin, roles: operators, change: "refresh_provider"},
+	registryv1connect.ToolProviderServiceEnableToolProviderProcedure:  {scope: registry.ScopeAdmin, roles: maintainers, change: "enable_provider"},
+	registryv1connect.ToolProviderServiceDisableToolProviderProcedure: {scope: registry.ScopeAdmin, roles: maintainers, change: "disable_provider"},
+	registryv1connect.ToolProviderServiceDeleteToolProviderProcedure:  {scope: registry.ScopeAdmin, roles: maintainers, change: "delete_provider"},
+
 	registryv1connect.McpRegistryServiceResolveToolProcedure:       {scope: registry.ScopeInternal},
 	registryv1connect.McpRegistryServiceBatchResolveToolsProcedure: {scope: registry.ScopeInternal},
 	registryv1connect.McpRegistryServiceExplainToolProcedure:       {scope: registry.ScopeInternal},

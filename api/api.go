@@ -64,10 +64,13 @@ type Changes interface {
 	RequireApproval(ctx context.Context, name string, in workflows.RequireApprovalInput) (registry.Server, error)
 	Retire(ctx context.Context, name string, in workflows.RetireInput) (registry.Server, error)
 	Discover(ctx context.Context, name string, in workflows.BeginDiscoveryInput) (workflows.StartedDiscovery, error)
-	Await(ctx context.Context, d workflows.StartedDiscovery) error
+	AwaitRun(ctx context.Context, run workflows.Run) error
 	ApplyPolicy(ctx context.Context, in workflows.PolicyChangeInput) error
 	EditConnection(ctx context.Context, in workflows.EditConnectionInput) (workflows.ConnectionOutput, error)
 	Test(ctx context.Context, in workflows.TestInput) (workflows.TestReport, error)
+	SaveProvider(ctx context.Context, in workflows.SaveProviderInput) (workflows.ProviderOutput, error)
+	RefreshProvider(ctx context.Context, in workflows.BeginRefreshInput) (workflows.ProviderOutput, workflows.Run, error)
+	TestProvider(ctx context.Context, in workflows.TestProviderInput) (workflows.ProviderTestReport, error)
 	Runs(ctx context.Context, tenant, serverID string, size int, token string) ([]workflows.Run, string, error)
 }
 
@@ -190,6 +193,7 @@ func (h *Handler) here(common connect.HandlerOption) []service {
 	public = append(public,
 		serve(registryv1connect.ApprovalServiceName)(registryv1connect.NewApprovalServiceHandler(approvals{h}, common)),
 		serve(registryv1connect.ConnectionServiceName)(registryv1connect.NewConnectionServiceHandler(connections{h}, common)),
+		serve(registryv1connect.ToolProviderServiceName)(registryv1connect.NewToolProviderServiceHandler(providers{h}, common)),
 		serve(registryv1connect.PolicyServiceName)(registryv1connect.NewPolicyServiceHandler(governance{h}, common)),
 		serve(registryv1connect.EventServiceName)(registryv1connect.NewEventServiceHandler(notices{h}, common)),
 		serve(registryv1connect.AuditServiceName)(registryv1connect.NewAuditServiceHandler(trail{h}, common)),

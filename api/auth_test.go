@@ -173,13 +173,15 @@ func TestWhoMayCallWhat(t *testing.T) {
 	read = append(read, "GetReview", "GetDiff", "ListSnapshots", "ListDecisions", "GetMcpServerHealth", "ListProbes", "ListToolFacets", "GetToolImpact", "GetToolDescriptor", "ListToolDescriptors", "ListToolAssignments")
 	read = append(read, "ListApprovals", "GetApproval", "ListExpiring", "GetPolicy", "ListPolicies", "CheckPolicy", "TestPolicy", "GetConnection", "ListConnections", "ListConnectionVersions")
 	read = append(read, "GetSubscription", "ListSubscriptions", "ListDeliveries", "WatchEvents")
-	operate := []string{"DiscoverMcpCapabilities", "TestMcpServer", "QuarantineMcpServer", "TestConnection", "WithdrawApproval"}
+	read = append(read, "GetToolProvider", "ListToolProviders")
+	operate := []string{"DiscoverMcpCapabilities", "TestMcpServer", "QuarantineMcpServer", "TestConnection", "WithdrawApproval", "TestToolProvider", "RefreshToolProvider"}
 	maintain := []string{
 		"RegisterMcpServer", "UpdateMcpServer", "ActivateMcpServer", "RejectMcpServer", "RequestReview", "RetireMcpServer", "SetToolEnabled",
 		"SetToolsEnabled", "SetToolRequiresApproval", "CreateToolDescriptor", "PublishToolDescriptor", "DeprecateToolDescriptor",
 		"CreateToolAssignment", "DeleteToolAssignment", "MintDecisionToken", "PreviewPolicy",
 		"CreateConnection", "UpdateConnection", "DeleteConnection",
 		"CreateSubscription", "UpdateSubscription", "DeleteSubscription", "TestSubscription", "ReplayEvents",
+		"CreateToolProvider", "UpdateToolProvider", "EnableToolProvider", "DisableToolProvider", "DeleteToolProvider",
 	}
 	launch := []string{"ApproveLaunch", "RenewException", "PublishPolicy"}
 	audit := []string{"ListAuditEvents", "GetAuditEvent", "ExportAuditEvents", "VerifyAudit", "ListAuditCheckpoints", "GetAuditKeys"}

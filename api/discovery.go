@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "countersign/proto/countersign/registry/v1"
 	"countersign/workflows"
@@ -75,14 +76,20 @@ func (s servers) discover(ctx context.Context, name string, in workflows.BeginDi
 // await waits until the discovery has ended (true), or as long as the caller
 // and the process allow.
 func (s servers) await(ctx context.Context, d workflows.StartedDiscovery, req *pb.DiscoverMcpCapabilitiesRequest) (bool, error) {
+	return s.awaitRun(ctx, workflows.Run{WorkflowID: d.Run.WorkflowID}, req.GetWait())
+}
+
+// awaitRun waits until a run has ended (true), or as long as the caller and the
+// process allow.
+func (s servers) awaitRun(ctx context.Context, run workflows.Run, asked *durationpb.Duration) (bool, error) {
 	wait := defaultWait
-	if req.GetWait() != nil {
-		wait = req.GetWait().AsDuration()
+	if asked != nil {
+		wait = asked.AsDuration()
 	}
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	defer context.AfterFunc(s.draining, cancel)() //nolint:contextcheck // the end of the process is nobody's call
-	err := s.opts.Workflows.Await(waiting, d)
+	err := s.opts.Workflows.AwaitRun(waiting, run)
 	if err != nil && waiting.Err() == nil {
 		return false, err
 	}

@@ -142,6 +142,7 @@ type flows struct {
 	refuse  error // what they answer everything with
 	panics  bool
 	report  workflows.TestReport
+	tested  workflows.ProviderTestReport
 	allRuns int
 	lines   int              // of the last approval
 	broken  map[string]error // what changes of single servers are answered with
@@ -317,6 +318,38 @@ func (f *flows) EditConnection(ctx context.Context, in workflows.EditConnectionI
 	return workflows.ConnectionOutput{Connection: c, Replayed: replayed}, err
 }
 
+func (f *flows) SaveProvider(ctx context.Context, in workflows.SaveProviderInput) (workflows.ProviderOutput, error) {
+	if err := f.ask(in.Operation.Name + " " + in.Name); err != nil {
+		return workflows.ProviderOutput{}, err
+	}
+	var claim *db.Claim
+	if in.Key != "" {
+		claim = &db.Claim{Operation: in.Operation.Name, Key: in.Key, BodyHash: in.BodyHash}
+	}
+	store := f.db.Tenant(in.Tenant)
+	if in.Create != nil {
+		p, replayed, err := store.CreateProvider(ctx, in.Name, *in.Create, in.Operation, claim)
+		return workflows.ProviderOutput{Provider: p, Replayed: replayed}, err
+	}
+	p, replayed, err := store.EditProvider(ctx, in.Name, in.Edit, in.Operation, claim, func(c registry.ProviderConfig) error { return c.Check(installation) })
+	return workflows.ProviderOutput{Provider: p, Replayed: replayed}, err
+}
+
+func (f *flows) RefreshProvider(ctx context.Context, in workflows.BeginRefreshInput) (workflows.ProviderOutput, workflows.Run, error) {
+	if err := f.ask("refresh provider " + in.Name); err != nil {
+		return workflows.ProviderOutput{}, workflows.Run{}, err
+	}
+	p, err := f.db.Tenant(in.Tenant).BeginRefresh(ctx, in.Name, in.Running, in.Operation)
+	return workflows.ProviderOutput{Provider: p}, workflows.Run{WorkflowID: "provider/" + in.Tenant + "/" + in.Name, Type: "ProviderRefresh"}, err
+}
+
+func (f *flows) TestProvider(_ context.Context, in workflows.TestProviderInput) (workflows.ProviderTestReport, error) {
+	if err := f.ask("test provider " + in.Name); err != nil {
+		return workflows.ProviderTestReport{}, err
+	}
+	return f.tested, nil
+}
+
 func (f *flows) ApplyPolicy(ctx context.Context, in workflows.PolicyChangeInput) error {
 	if err := f.ask("apply policy " + in.Ref); err != nil {
 		return err
@@ -346,9 +379,9 @@ func (f *flows) end(workflowID string) chan struct{} {
 	return f.ended[workflowID]
 }
 
-func (f *flows) Await(ctx context.Context, d workflows.StartedDiscovery) error {
+func (f *flows) AwaitRun(ctx context.Context, run workflows.Run) error {
 	select {
-	case <-f.end(d.Run.WorkflowID):
+	case <-f.end(run.WorkflowID):
 		return nil
 	case <-ctx.Done():
 		return registry.Errorf(registry.ReasonDeadline, "the caller's time is over")

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"countersign/db"
@@ -149,6 +150,21 @@ var about = map[string]func(ref, toolID string) proto.Message{
 	doMarks:      func(string, string) proto.Message { return &pb.ListAuditCheckpointsRequest{} },
 	doKeys:       func(string, string) proto.Message { return &pb.GetAuditKeysRequest{} },
 	doWhoAmI:     func(string, string) proto.Message { return &pb.WhoAmIRequest{} },
+	doProvide: func(ref, _ string) proto.Message {
+		return &pb.CreateToolProviderRequest{Name: ref, Config: &pb.CreateToolProviderRequest_Aep{Aep: extensionOf(ref)}}
+	},
+	doProvider:  func(ref, _ string) proto.Message { return &pb.GetToolProviderRequest{Name: ref} },
+	doProviders: func(string, string) proto.Message { return &pb.ListToolProvidersRequest{} },
+	doReprovide: func(ref, _ string) proto.Message {
+		return &pb.UpdateToolProviderRequest{Name: ref, Description: "x", UpdateMask: mask("description")}
+	},
+	doSound: func(ref, _ string) proto.Message { return &pb.TestToolProviderRequest{Name: ref} },
+	doRefresh: func(ref, _ string) proto.Message {
+		return &pb.RefreshToolProviderRequest{Name: ref, Wait: durationpb.New(0)}
+	},
+	doAdmit:     func(ref, _ string) proto.Message { return &pb.EnableToolProviderRequest{Name: ref} },
+	doBar:       func(ref, _ string) proto.Message { return &pb.DisableToolProviderRequest{Name: ref} },
+	doUnprovide: func(ref, _ string) proto.Message { return &pb.DeleteToolProviderRequest{Name: ref} },
 }
 
 // credential makes the token of a role in a tenant.
@@ -290,7 +306,7 @@ func TestAnotherTenantsIsNotThere(t *testing.T) {
 			for face, send := range ways {
 				for mine, theirs := range map[string]registry.Server{alpha: tenants[beta], beta: tenants[alpha]} {
 					for by, ref := range map[string]string{"id": theirs.ServerID, "name": theirs.Name} {
-						if procedure == doRegister || procedure == doDraft || procedure == doPolicy || procedure == doConnect || procedure == doSubscribe {
+						if procedure == doRegister || procedure == doDraft || procedure == doPolicy || procedure == doConnect || procedure == doSubscribe || procedure == doProvide {
 							continue // below: what is theirs is free
 						}
 						ask := func(ref, tool string) string {

@@ -36,7 +36,7 @@ func TestAGenericClientCallsByReflection(t *testing.T) {
 	stream := grpcreflect.NewClient(client, h.url).NewStream(t.Context())
 	t.Cleanup(func() { _, _ = stream.Close() })
 	names, err := stream.ListServices()
-	if err != nil || len(names) != 9 {
+	if err != nil || len(names) != 10 {
 		t.Fatalf("the services are %v, %v", names, err)
 	}
 	files := &descriptorpb.FileDescriptorSet{}
@@ -109,6 +109,9 @@ func TestReadsAreForConnectGET(t *testing.T) {
 		}
 		if procedure == doHook || procedure == doDeliveries {
 			request = about[procedure]("hook", "")
+		}
+		if procedure == doProvider {
+			request = &pb.GetToolProviderRequest{Name: "there"}
 		}
 		raw, err := jsonOut.Marshal(request)
 		if err != nil {
@@ -244,8 +247,13 @@ func TestReadsWorkWithoutTheWorkflows(t *testing.T) {
 	})
 	s := h.active(t, alpha, "there", "x")
 	h.flows.refuse = registry.Errorf(registry.ReasonDependency, "the workflow engine does not answer")
-	needs := []string{doRegister, doUpdate, doDiscover, doTest, doActivate, doReject, doReview, doLaunch, doIsolate, doRetire, doRuns, doEnable, doRequire, doRenew, doWithdraw, doPolicy, doReroute, doDial}
+	needs := []string{doRegister, doUpdate, doDiscover, doTest, doActivate, doReject, doReview, doLaunch, doIsolate, doRetire, doRuns, doEnable, doRequire, doRenew, doWithdraw, doPolicy, doReroute, doDial, doProvide, doReprovide, doSound, doRefresh}
 	order := []string{doDraft, doPublish, doOutdate, doConnect, doWay, doFormer, doCut, doSubscribe, doHook, doRehook, doKnock, doDeliveries, doReplay, doUnhook} // of one id, in the life of a version
+	spare := []string{doProvider, doReprovide, doSound, doRefresh, doAdmit, doBar, doUnprovide}
+	if _, _, err := h.db.Tenant(alpha).CreateProvider(t.Context(), "spare", extensionIn(extensionOf("spare")), registry.Operation{ID: "spare", Name: "create_provider"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	order = append(order, spare...)
 	for _, procedure := range append(order, slices.DeleteFunc(sorted(about), func(p string) bool { return slices.Contains(order, p) })...) {
 		request := about[procedure]
 		o := ways["REST"](t, h, admin(alpha), procedure, request(s.ServerID, "there.x"), keyed("k"))
@@ -260,6 +268,12 @@ func TestReadsWorkWithoutTheWorkflows(t *testing.T) {
 		}
 		if slices.Contains([]string{doSubscribe, doHook, doRehook, doKnock, doDeliveries, doReplay, doUnhook}, procedure) {
 			o = ways["REST"](t, h, admin(alpha), procedure, request("hook", ""), nil)
+		}
+		if slices.Contains(spare, procedure) {
+			o = ways["REST"](t, h, admin(alpha), procedure, request("spare", ""), nil)
+		}
+		if procedure == doProvide {
+			o = ways["REST"](t, h, admin(alpha), procedure, request("one-more", ""), nil)
 		}
 		if procedure == doUnassign {
 			a, err := registry.NewAssignment(alpha, "bot", "there.x", "")

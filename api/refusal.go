@@ -100,6 +100,12 @@ func (h *Handler) subject(ctx context.Context, d desk, request any) (*db.AuditEn
 		return d.aboutConnection(ctx, m.GetName())
 	case *pb.DeleteConnectionRequest:
 		return d.aboutConnection(ctx, m.GetName())
+	case *pb.CreateToolProviderRequest:
+		return titled(wellFormed, "provider", m.GetName(), m.GetName()), nil
+	case *pb.UpdateToolProviderRequest, *pb.RefreshToolProviderRequest, *pb.EnableToolProviderRequest, *pb.DisableToolProviderRequest, *pb.DeleteToolProviderRequest:
+		if named, ok := m.(interface{ GetName() string }); ok {
+			return d.aboutProvider(ctx, named.GetName())
+		}
 	case *pb.CreateSubscriptionRequest:
 		return titled(wellFormed, "subscription", m.GetSubscriptionId(), m.GetSubscriptionId()), nil
 	case interface{ GetSubscriptionId() string }:
@@ -139,6 +145,11 @@ func (d desk) aboutConnection(ctx context.Context, name string) (*db.AuditEntry,
 	v, err := d.store.ConnectionView(ctx, name, 0)
 	version := int64(v.Version)
 	return &db.AuditEntry{ObjectKind: "connection", ObjectID: v.Name, ObjectName: v.Name, VersionBefore: version, VersionAfter: version}, err
+}
+
+func (d desk) aboutProvider(ctx context.Context, name string) (*db.AuditEntry, error) {
+	v, err := d.store.Provider(ctx, name)
+	return &db.AuditEntry{ObjectKind: "provider", ObjectID: v.Name, ObjectName: v.Name, VersionBefore: v.Version, VersionAfter: v.Version}, err
 }
 
 func titled(wellFormed bool, kind, id, name string) *db.AuditEntry {

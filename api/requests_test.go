@@ -97,6 +97,15 @@ const (
 	doReplay     = registryv1connect.EventServiceReplayEventsProcedure
 	doDial       = registryv1connect.ConnectionServiceTestConnectionProcedure
 	doWhoAmI     = registryv1connect.IdentityServiceWhoAmIProcedure
+	doProvide    = registryv1connect.ToolProviderServiceCreateToolProviderProcedure
+	doProvider   = registryv1connect.ToolProviderServiceGetToolProviderProcedure
+	doProviders  = registryv1connect.ToolProviderServiceListToolProvidersProcedure
+	doReprovide  = registryv1connect.ToolProviderServiceUpdateToolProviderProcedure
+	doSound      = registryv1connect.ToolProviderServiceTestToolProviderProcedure
+	doRefresh    = registryv1connect.ToolProviderServiceRefreshToolProviderProcedure
+	doAdmit      = registryv1connect.ToolProviderServiceEnableToolProviderProcedure
+	doBar        = registryv1connect.ToolProviderServiceDisableToolProviderProcedure
+	doUnprovide  = registryv1connect.ToolProviderServiceDeleteToolProviderProcedure
 )
 
 // good is a registration that is accepted.

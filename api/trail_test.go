@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -35,6 +36,7 @@ var harmless = map[string]string{
 	doPreview: "says what a publication would do",
 	doVerify:  "reads, and what it is handed may be long",
 	doDial:    "writes nothing (R52)",
+	doSound:   "writes nothing (R52)",
 }
 
 // operations has every other one. Whoever adds an RPC that changes something
@@ -186,6 +188,16 @@ var operations = map[string]operation{
 		asks(t, h, platform, doSubscribe, about[doSubscribe]("replayed", ""), &pb.CreateSubscriptionResponse{})
 		return about[doReplay]("replayed", ""), about[doReplay]("mute", "")
 	}},
+	doProvide: {action: "create_provider", kind: "provider", name: "source", reason: registry.ReasonProviderExists, ready: func(*testing.T, *house) (succeeds, refused proto.Message) {
+		other, _ := about[doProvide]("source", "").(*pb.CreateToolProviderRequest)
+		other.Description = "another"
+		return about[doProvide]("source", ""), other
+	}},
+	doReprovide: {action: "edit_provider", kind: "provider", name: "resourced", reason: registry.ReasonStaleEtag, ready: provided("resourced", doReprovide, "")},
+	doRefresh:   {action: "refresh_provider", kind: "provider", name: "refreshed", ready: provided("refreshed", doRefresh, "")},
+	doBar:       {action: "disable_provider", kind: "provider", name: "barred", reason: registry.ReasonStaleEtag, ready: provided("barred", doBar, "")},
+	doAdmit:     {action: "enable_provider", kind: "provider", name: "admitted", reason: registry.ReasonStaleEtag, ready: provided("admitted", doAdmit, doBar)},
+	doUnprovide: {action: "delete_provider", kind: "provider", name: "unsourced", reason: registry.ReasonStaleEtag, ready: provided("unsourced", doUnprovide, "")},
 	doPolicy: {action: "publish_policy", kind: "policy", name: "trail", reason: registry.ReasonPolicyExists, ready: func(t *testing.T, h *house) (succeeds, refused proto.Message) {
 		asks(t, h, platform, doPolicy, &pb.PublishPolicyRequest{Document: bundleOf("trail", 1, "")}, &pb.PublishPolicyResponse{})
 		return &pb.PublishPolicyRequest{Document: bundleOf("trail", 2, "")}, &pb.PublishPolicyRequest{Document: strings.Replace(bundleOf("trail", 1, ""), "approvers: 1", "approvers: 2", 1)}
@@ -198,6 +210,25 @@ func (h *house) receives(t *testing.T, id string) {
 	asks(t, h, platform, doSubscribe, &pb.CreateSubscriptionRequest{
 		SubscriptionId: id, Direction: pb.SubscriptionDirection_SUBSCRIPTION_DIRECTION_RECEIVE, Spec: &pb.SubscriptionSpec{Secret: "env:PLATFORM"},
 	}, &pb.CreateSubscriptionResponse{})
+}
+
+// provided makes two providers, and gives the change of one, and where it takes an
+// etag that of the other with one that is none of its own.
+func provided(name, procedure, before string) func(*testing.T, *house) (succeeds, refused proto.Message) {
+	return func(t *testing.T, h *house) (succeeds, refused proto.Message) {
+		for _, each := range []string{name, name + "-2"} {
+			asks(t, h, platform, doProvide, about[doProvide](each, ""), &pb.CreateToolProviderResponse{})
+		}
+		if before != "" {
+			asks(t, h, platform, before, about[before](name, ""), &pb.DisableToolProviderResponse{})
+		}
+		stale := about[procedure](name+"-2", "")
+		if field := stale.ProtoReflect().Descriptor().Fields().ByName("etag"); field != nil {
+			stale.ProtoReflect().Set(field, protoreflect.ValueOfString(`"900"`))
+			refused = stale
+		}
+		return about[procedure](name, ""), refused
+	}
 }
 
 // gone is the id of a tool of a server that is retired.

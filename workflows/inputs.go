@@ -26,4 +26,5 @@ type (
 	BeginRefreshInput  = activities.BeginRefreshInput
 	TestProviderInput  = activities.TestProviderInput
 	ProviderTestReport = activities.ProviderTestReport
+	ProviderServerTest = activities.ProviderServerTest
 )
