@@ -71,9 +71,9 @@ var owners = map[string][]string{
 }
 
 // dialers are the folders whose code may open connections by itself: the guard, the command line client, which asks the
-// API that its user named, Temporal in this process, and what stands for strangers in tests and in the demo. Others are
-// handed a guarded client.
-var dialers = []string{"outbound/", "cmd/countersign/", "embedded/", "mcptest/"}
+// API that its user named, Temporal in this process, what stands for strangers in tests and in the demo, and measurements,
+// which call what they have started. Others are handed a guarded client.
+var dialers = []string{"outbound/", "cmd/countersign/", "embedded/", "mcptest/", "cmd/internal/bench/"}
 
 // dials are the ways to open a connection, or to ask for an address, without a guard: functions and variables, and types
 // when a value of them is made, which is written {}.
