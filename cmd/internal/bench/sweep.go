@@ -67,6 +67,7 @@ type stage struct {
 	peers, engine, worker, sdk *part
 	database                   *backend // nil on SQLite
 	temporal                   client.Client
+	at                         string // the database
 	drop                       func()
 }
 
@@ -81,7 +82,7 @@ func newStage(ctx context.Context, o options, engine string) (s *stage, err erro
 	if err != nil {
 		return s, err
 	}
-	s.drop = drop
+	s.at, s.drop = at, drop
 	if engine == postgres {
 		if s.database, err = watchPostgres(ctx, at); err != nil {
 			return s, err
