@@ -48,6 +48,10 @@ fuzz: ## look for inputs that break digests or the differ, a minute each
 e2e-real: .cache/realservers/ready ## run the whole life of published servers; fetches them by npm and Go, 1.2 GB
 	go test -tags=real -run=TestPublishedServers -count=1 -timeout=60m -v ./cmd/internal/e2e
 
+.PHONY: e2e-cluster
+e2e-cluster: ## disturb three apis, three workers, Temporal and Postgres for MINUTES=15, by chance of SEED=, and check what must hold
+	MINUTES=$(or $(MINUTES),15) SEED=$(SEED) scripts/postgres.sh go test -tags=cluster -run=TestCluster -count=1 -timeout=2h -v ./cmd/internal/e2e
+
 .PHONY: bench
 bench: ## measure the product at small sizes, in minutes; tables go to .cache/bench
 	mkdir -p .cache/bench && go build -o .cache/bin/bench ./cmd/internal/bench

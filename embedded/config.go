@@ -40,6 +40,7 @@ func newServer(address netip.AddrPort, s *store, log *logger) (temporal.Server, 
 		// Hosts that are known from the beginning need no gossip, its port and its seconds.
 		hosts[primitives.ServiceName(service)] = static.SingleLocalHost(at.String())
 	}
+	stores, visibility, number := s.dataStores()
 	c := &config.Config{
 		Services: services,
 		// Nothing is joined here, but twice this is what the services have to start in: on a machine that is busy with
@@ -47,9 +48,9 @@ func newServer(address netip.AddrPort, s *store, log *logger) (temporal.Server, 
 		Global: config.Global{Membership: config.Membership{MaxJoinDuration: 30 * time.Second}},
 		Persistence: config.Persistence{
 			DefaultStore:     storeName,
-			VisibilityStore:  storeName,
-			NumHistoryShards: 1, // cannot be changed in an existing database
-			DataStores:       map[string]config.DataStore{storeName: {SQL: s.config}},
+			VisibilityStore:  visibility,
+			NumHistoryShards: number, // cannot be changed in an existing database
+			DataStores:       stores,
 		},
 		ClusterMetadata: &cluster.Config{
 			FailoverVersionIncrement: 10,

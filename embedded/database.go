@@ -29,9 +29,11 @@ import (
 
 // store is the open database: one connection, which the whole server shares.
 type store struct {
-	config *config.SQL
-	db     sqlplugin.DB
-	pool   io.Closer
+	config     *config.SQL
+	visibility *config.SQL // on Postgres; nil: that of config
+	shards     int32       // on Postgres
+	db         sqlplugin.DB
+	pool       io.Closer
 }
 
 // patience is how long a start waits for a file that another process has open: it may be the one before us, ending.
@@ -180,4 +182,9 @@ func (s *store) createSchema() (err error) {
 }
 
 // close waits for running statements and closes the connection; later ones fail.
-func (s *store) close() error { return s.pool.Close() }
+func (s *store) close() error {
+	if s.pool == nil {
+		return nil // Temporal's own, which ends with the process
+	}
+	return s.pool.Close()
+}

@@ -23,6 +23,11 @@ type Options struct {
 	// after Stop.
 	DatabaseFile string
 
+	// Postgres is the DSN of a Postgres database, postgres://user:password@host:port/database, beside which the server
+	// has two of its own; its user may make databases. It excludes DatabaseFile, and with it Namespace and
+	// SearchAttributes are not registered: that is done over the API then, as on a production server.
+	Postgres string
+
 	// Listen is the host:port of the gRPC frontend; port 0 picks a free one. Empty means "127.0.0.1:0". The host
 	// must be loopback, since whoever reaches the frontend may do anything.
 	Listen string
@@ -76,11 +81,18 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 			return nil, fmt.Errorf("temporal ui: %w", err)
 		}
 	}
-	if s.store, err = openStore(ctx, o.DatabaseFile); err != nil {
-		return nil, fmt.Errorf("temporal database: %w", err)
-	}
-	if err := s.store.register(ctx, namespace, o.SearchAttributes); err != nil {
-		return nil, fmt.Errorf("temporal database: %w", err)
+	if o.Postgres != "" {
+		if s.store, err = openPostgres(ctx, o.Postgres); err != nil {
+			return nil, fmt.Errorf("temporal database: %w", err)
+		}
+		namespace = systemNamespace
+	} else {
+		if s.store, err = openStore(ctx, o.DatabaseFile); err != nil {
+			return nil, fmt.Errorf("temporal database: %w", err)
+		}
+		if err := s.store.register(ctx, namespace, o.SearchAttributes); err != nil {
+			return nil, fmt.Errorf("temporal database: %w", err)
+		}
 	}
 	if err := s.start(); err != nil {
 		return nil, fmt.Errorf("temporal server: %w", err)
