@@ -172,6 +172,7 @@ type api struct {
 	policies    registryv1connect.PolicyServiceClient
 	audit       registryv1connect.AuditServiceClient
 	connections registryv1connect.ConnectionServiceClient
+	providers   registryv1connect.ToolProviderServiceClient
 }
 
 // connect makes the clients of the API; nothing is sent yet.
@@ -221,6 +222,7 @@ func (c *cli) clients(where connection) *api {
 		policies:    registryv1connect.NewPolicyServiceClient(client, where.server, options),
 		audit:       registryv1connect.NewAuditServiceClient(client, where.server, options),
 		connections: registryv1connect.NewConnectionServiceClient(client, where.server, options),
+		providers:   registryv1connect.NewToolProviderServiceClient(client, where.server, options),
 	}
 }
 

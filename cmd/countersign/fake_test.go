@@ -38,6 +38,7 @@ type fakeAPI struct {
 	registryv1connect.UnimplementedApprovalServiceHandler
 	registryv1connect.UnimplementedPolicyServiceHandler
 	registryv1connect.UnimplementedConnectionServiceHandler
+	registryv1connect.UnimplementedToolProviderServiceHandler
 
 	mu          sync.Mutex
 	servers     []*registryv1.McpServer
@@ -47,6 +48,7 @@ type fakeAPI struct {
 	descriptors []*registryv1.ToolDescriptor
 	assignments []*registryv1.ToolAssignment
 	connections []*registryv1.Connection // in the order of their making
+	providers   []*registryv1.ToolProvider
 	calls       []string
 	refusals    []error               // of the next calls
 	later       map[string][]lateTurn // by server name
@@ -98,6 +100,7 @@ func startFake() (*fakeAPI, *httptest.Server) {
 	mux.Handle(registryv1connect.NewApprovalServiceHandler(f, guard))
 	mux.Handle(registryv1connect.NewPolicyServiceHandler(f, guard))
 	mux.Handle(registryv1connect.NewConnectionServiceHandler(f, guard))
+	mux.Handle(registryv1connect.NewToolProviderServiceHandler(f, guard))
 	mux.HandleFunc("/elsewhere/", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, strings.TrimPrefix(r.URL.Path, "/elsewhere"), http.StatusTemporaryRedirect)
 	})

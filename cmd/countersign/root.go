@@ -33,6 +33,7 @@ somebody countersigned it, and what changes after that is no longer callable.`,
 	client := []*cobra.Command{
 		newServerCommand(c),
 		newConnectionCommand(c),
+		newProviderCommand(c),
 		newApprovalsCommand(c),
 		newToolsCommand(c),
 		newCapabilitiesCommand(c),
