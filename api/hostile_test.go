@@ -27,6 +27,8 @@ func TestNoHostileURLOfACallerIsDialled(t *testing.T) {
 	h := open(t)
 	h.active(t, alpha, "there", "x")
 	asks(t, h, platform, doConnect, about[doConnect]("there", ""), &pb.CreateConnectionResponse{})
+	asks(t, h, platform, doSubscribe, about[doSubscribe]("there", ""), &pb.CreateSubscriptionResponse{})
+	asks(t, h, platform, doProvide, about[doProvide]("extension", ""), &pb.CreateToolProviderResponse{})
 	canary := mcptest.NewCanary(t)
 	send := ways["Connect JSON"]
 	for n, raw := range mcptest.HostileURLs(canary.Port) {
@@ -63,6 +65,17 @@ func TestNoHostileURLOfACallerIsDialled(t *testing.T) {
 				AuthKind: pb.ConnectionAuthKind_CONNECTION_AUTH_KIND_CLIENT_CREDENTIALS, Issuer: "https://issuer.example", ClientId: "us",
 				SecretRef: "vault:kv/alpha/x#y", TokenEndpoint: raw,
 			})}, true},
+			"the URL of a subscription": {doSubscribe, &pb.CreateSubscriptionRequest{
+				SubscriptionId: name, Direction: pb.SubscriptionDirection_SUBSCRIPTION_DIRECTION_SEND, Spec: &pb.SubscriptionSpec{Url: raw, Secret: "env:HOOK"},
+			}, true},
+			"the URL of a subscription's edit": {doRehook, &pb.UpdateSubscriptionRequest{SubscriptionId: "there", Spec: &pb.SubscriptionSpec{Url: raw}, UpdateMask: mask("url")}, true},
+			"the URL of an extension":          {doProvide, &pb.CreateToolProviderRequest{Name: name + "-p", Config: &pb.CreateToolProviderRequest_Aep{Aep: at(extensionOf(name+"-p"), raw)}}, true},
+			"the URL of an extension's edit": {doReprovide, &pb.UpdateToolProviderRequest{
+				Name: "extension", Config: &pb.UpdateToolProviderRequest_Aep{Aep: &pb.AepProviderConfig{BaseUrl: raw}}, UpdateMask: mask("aep.base_url"),
+			}, true},
+			"the URL of a provider of one server": {doProvide, &pb.CreateToolProviderRequest{Name: name + "-m", Config: &pb.CreateToolProviderRequest_Mcp{Mcp: &pb.McpProviderConfig{
+				EndpointUrl: raw, Authentication: pb.McpAuthentication_MCP_AUTHENTICATION_WORKLOAD_IDENTITY,
+			}}}, true},
 			"the URL of a connection's edit": {doReroute, &pb.UpdateConnectionRequest{Name: "there", Spec: &pb.ConnectionSpec{BaseUrl: raw}, UpdateMask: mask("base_url")}, true},
 		} {
 			o := send(t, h, admin(alpha), c.procedure, c.request, keyed(name+where))
@@ -77,6 +90,12 @@ func TestNoHostileURLOfACallerIsDialled(t *testing.T) {
 			t.Fatalf("%q: the canary saw %d connections", raw, n)
 		}
 	}
+}
+
+// at moves an extension.
+func at(e *pb.AepProviderConfig, raw string) *pb.AepProviderConfig {
+	e.BaseUrl = raw
+	return e
 }
 
 // An issuer of callers that has its keys at one of the hostile URLs is not
