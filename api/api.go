@@ -96,6 +96,7 @@ type Options struct {
 	Open         map[string]http.Handler   // by pattern: what else everybody may read
 	MaxBody      int64                     // DefaultMaxBody when 0
 	DrainDelay   time.Duration             // between "not ready" and the end of listening, for load balancers to notice
+	Receive      Receive                   // verifies events that others send; nil: none are received
 	Inner        connect.Interceptor       // stands innermost around RPCs, for measurements; nil: none
 }
 
@@ -113,6 +114,7 @@ type Handler struct {
 	hints     hintMemo
 	mirror    *mirror // for answers from memory
 	watching  atomic.Int64
+	receiving chan struct{} // places of events that are received
 
 	draining context.Context //nolint:containedctx // over as soon as the process wants to end
 	drain    context.CancelFunc
@@ -174,6 +176,10 @@ func (h *Handler) mount() error {
 	h.open.HandleFunc("GET /readyz", h.readyz)
 	h.open.HandleFunc("GET /openapi.json", openAPI)
 	h.open.HandleFunc("GET /asyncapi.json", asyncAPI)
+	if h.opts.Receive != nil && h.opts.Side != SideInternal {
+		h.receiving = make(chan struct{}, receiving)
+		h.open.HandleFunc("POST "+ReceivePath, h.receiveEvent)
+	}
 	h.open.HandleFunc("GET "+schemasPath+"{name}", eventSchema)
 	h.open.HandleFunc("GET "+loginPath, h.login)
 	for pattern, handler := range h.opts.Open {

@@ -89,7 +89,7 @@ func (h *Handler) enter(a *answer, r *http.Request, c *call) *registry.Error {
 func isAPI(path string) bool {
 	return strings.HasPrefix(path, rpcPrefix) || strings.HasPrefix(path, "/grpc.") || path == "/factory" ||
 		strings.HasPrefix(path, "/factory/") || path == "/livez" || path == "/readyz" || path == "/openapi.json" ||
-		path == "/asyncapi.json" || strings.HasPrefix(path, schemasPath) || path == loginPath || strings.HasPrefix(path, codecPath)
+		path == "/asyncapi.json" || strings.HasPrefix(path, schemasPath) || strings.HasPrefix(path, ReceivePath) || path == loginPath || strings.HasPrefix(path, codecPath)
 }
 
 // served says whether the Host header names us: a page that a browser was led

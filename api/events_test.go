@@ -1,7 +1,9 @@
 package api
 
 import (
+	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -171,5 +173,50 @@ func TestEventsAreWatched(t *testing.T) {
 	}
 	if connect.CodeOf(err) != connect.CodeInvalidArgument {
 		t.Error(err)
+	}
+}
+
+// Events are received by who can sign them, once each; nobody else learns whether
+// there is a subscription.
+func TestEventsAreReceived(t *testing.T) {
+	t.Parallel()
+	h := open(t, func(o *Options) {
+		o.Receive = func(_ context.Context, u registry.Subscription, header http.Header, body []byte) (registry.InboundEvent, error) {
+			switch header.Get("Webhook-Signature") {
+			case "good":
+				return registry.InboundEvent{SubscriptionID: u.SubscriptionID, EventID: "e1", Type: registry.EventAssetReleaseRevoked, Data: body}, nil
+			case "lost":
+				return registry.InboundEvent{}, registry.Errorf(registry.ReasonSecretRefUnresolved, "the secret env:PLATFORM could not be resolved")
+			}
+			return registry.InboundEvent{}, registry.Errorf(registry.ReasonUnauthenticated, "no")
+		}
+	})
+	h.receives(t, "in")
+	asks(t, h, platform, doSubscribe, about[doSubscribe]("out", ""), &pb.CreateSubscriptionResponse{})
+	post := func(path, signature, body string) (int, string) {
+		t.Helper()
+		status, _, answer := h.call(t, http.MethodPost, path, "", body, http.Header{"Webhook-Signature": {signature}})
+		return status, answer
+	}
+	for _, want := range []int{http.StatusAccepted, http.StatusOK} {
+		if status, answer := post("/events/alpha/in", "good", `{}`); status != want {
+			t.Errorf("%d %s, want %d", status, answer, want)
+		}
+	}
+	_, refused := post("/events/alpha/in", "bad", `{}`)
+	for _, path := range []string{"/events/alpha/none", "/events/alpha/out", "/events/beta/in", "/events/alpha", "/events/A/in", "/events/alpha/in/x"} {
+		if status, answer := post(path, "good", `{}`); status != http.StatusUnauthorized || answer != refused {
+			t.Errorf("%s: %d %s", path, status, answer)
+		}
+	}
+	if status, answer := post("/events/alpha/in", "lost", `{}`); status != http.StatusServiceUnavailable || strings.Contains(answer, "PLATFORM") {
+		t.Errorf("%d %s", status, answer)
+	}
+	if status, _ := post("/events/alpha/in", "good", strings.Repeat("x", registry.MaxInboundEvent+1)); status != http.StatusRequestEntityTooLarge {
+		t.Errorf("%d", status)
+	}
+	kept, err := h.db.Tenant(alpha).Inbound(t.Context(), "in", 10)
+	if err != nil || len(kept) != 1 {
+		t.Errorf("%+v %v", kept, err)
 	}
 }

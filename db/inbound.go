@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/google/uuid"
@@ -52,6 +53,37 @@ func (s *Store) Inbound(ctx context.Context, subscriptionID string, limit int) (
 	out := make([]registry.InboundEvent, len(rows))
 	for i, row := range rows {
 		out[i] = row.InboundEvent
+	}
+	return out, err
+}
+
+// Revoked says whether the tenant was told that a release was revoked, at
+// whatever time and however far that has come.
+func (s *Store) Revoked(ctx context.Context, releaseID string) (bool, error) {
+	var told []string
+	err := s.read(ctx, "look for a revocation", func(ctx context.Context, q bun.IDB) error {
+		return q.NewSelect().TableExpr("inbound_events AS i").ColumnExpr("i.data").
+			Where("i.tenant_id = ? AND i.event_type = ?", s.tenant, registry.EventAssetReleaseRevoked).Scan(ctx, &told)
+	})
+	for _, data := range told {
+		var r registry.AssetReleaseRevoked
+		if json.Unmarshal([]byte(data), &r) == nil && r.ReleaseID == releaseID {
+			return true, err
+		}
+	}
+	return false, err
+}
+
+// ReleaseServers gives the servers of a release that are not retired, by name.
+func (s *Store) ReleaseServers(ctx context.Context, releaseID string) ([]registry.Server, error) {
+	var rows []serverRow
+	err := s.read(ctx, "list servers of a release", func(ctx context.Context, q bun.IDB) error {
+		return q.NewSelect().Model(&rows).Where("s.tenant_id = ? AND s.release_id = ? AND s.state <> ?", s.tenant, asText(releaseID), registry.StateRetired).
+			OrderExpr("s.name").Scan(ctx)
+	})
+	out := make([]registry.Server, len(rows))
+	for i := range rows {
+		out[i] = rows[i].Server
 	}
 	return out, err
 }

@@ -327,7 +327,9 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 			"TakeIn": of(func(st *db.Store, _, name, _, _, _ string) (any, error) {
 				return st.TakeIn(ctx, registry.InboundEvent{SubscriptionID: sub(name), EventID: "e", Data: []byte("{}")})
 			}),
-			"Inbound": of(func(st *db.Store, _, name, _, _, _ string) (any, error) { return st.Inbound(ctx, sub(name), 10) }),
+			"Revoked":        of(func(st *db.Store, _, name, _, _, _ string) (any, error) { return st.Revoked(ctx, name) }),
+			"ReleaseServers": of(func(st *db.Store, _, name, _, _, _ string) (any, error) { return st.ReleaseServers(ctx, name) }),
+			"Inbound":        of(func(st *db.Store, _, name, _, _, _ string) (any, error) { return st.Inbound(ctx, sub(name), 10) }),
 			"Apply": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {
 				return st.Apply(ctx, db.Change{ServerID: id, Operation: op, Apply: nothing})
 			}),

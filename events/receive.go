@@ -28,6 +28,11 @@ func (r Receiver) Receive(ctx context.Context, u registry.Subscription, header h
 	if r.Now != nil {
 		now = r.Now()
 	}
+	unsigned := registry.Errorf(registry.ReasonUnauthenticated, "the signature is not one of the subscription's secrets, or too old").
+		WithNext("sign as Standard Webhooks says, with a secret of the subscription, within %s", Tolerance)
+	if !current(header, now) {
+		return registry.InboundEvent{}, unsigned // before any secret is asked for
+	}
 	var keys [][]byte
 	for _, reference := range []string{u.Secret, u.PreviousSecret} {
 		if reference == "" {
@@ -44,8 +49,7 @@ func (r Receiver) Receive(ctx context.Context, u registry.Subscription, header h
 		keys = append(keys, k)
 	}
 	if !verify(header, body, now, keys...) {
-		return registry.InboundEvent{}, registry.Errorf(registry.ReasonUnauthenticated, "the signature is not one of the subscription's secrets, or too old").
-			WithNext("sign as Standard Webhooks says, with a secret of the subscription, within %s", Tolerance)
+		return registry.InboundEvent{}, unsigned
 	}
 	return Parse(u, body)
 }

@@ -63,13 +63,18 @@ func mac(key []byte, id, timestamp string, body []byte) []byte {
 	return h.Sum(nil)
 }
 
+// current says whether a request has what a signature needs, of about now.
+func current(header http.Header, now time.Time) bool {
+	seconds, err := strconv.ParseInt(header.Get(headerTimestamp), 10, 64)
+	return err == nil && header.Get(headerID) != "" && header.Get(headerSignature) != "" && now.Sub(time.Unix(seconds, 0)).Abs() <= Tolerance
+}
+
 // verify says whether one of the keys signed a body under an id, at about now.
 func verify(header http.Header, body []byte, now time.Time, keys ...[]byte) bool {
-	id, timestamp := header.Get(headerID), header.Get(headerTimestamp)
-	seconds, err := strconv.ParseInt(timestamp, 10, 64)
-	if err != nil || id == "" || now.Sub(time.Unix(seconds, 0)).Abs() > Tolerance {
+	if !current(header, now) {
 		return false
 	}
+	id, timestamp := header.Get(headerID), header.Get(headerTimestamp)
 	good := 0
 	for signature := range strings.FieldsSeq(header.Get(headerSignature)) {
 		encoded, ok := strings.CutPrefix(signature, "v1,")

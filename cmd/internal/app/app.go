@@ -92,6 +92,14 @@ func (a App) Run(ctx context.Context) error {
 			relay.Run(ctx)
 			return nil
 		})
+		inbound, err := a.inbound()
+		if err != nil {
+			return err
+		}
+		group.Go(func() error {
+			inbound.Run(ctx)
+			return nil
+		})
 	}
 	group.Go(func() error {
 		if a.Worker {
@@ -128,7 +136,12 @@ func (a App) serve(ctx context.Context, secure func(net.Listener) net.Listener) 
 	if err != nil {
 		return err
 	}
+	receive, err := a.receive()
+	if err != nil {
+		return err
+	}
 	options := api.Options{
+		Receive:      receive,
 		DB:           a.DB,
 		Workflows:    engine,
 		Auth:         a.Auth,
