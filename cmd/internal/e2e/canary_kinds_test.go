@@ -10,18 +10,24 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"countersign/mcptest"
+	pb "countersign/proto/countersign/registry/v1"
+	"countersign/proto/countersign/registry/v1/registryv1connect"
 )
 
 // chatter is a server in shell that tells its variables in every notation: as what
@@ -144,6 +150,48 @@ func (d *door) knows(i identity) bool {
 	block, _ := pem.Decode([]byte(i.certificate))
 	met := d.met.Load()
 	return met != nil && bytes.Equal(*met, block.Bytes)
+}
+
+// The keys of subscriptions; one is too short to sign with.
+const hookKey, shortHookKey = "canary/hook+2f7d==x of thirty-two", "canary/short+0e=x"
+
+// hooked makes subscriptions whose receivers fail and repeat what they were sent, and
+// others whose secrets are none. What it gives hands on how their deliveries stand,
+// once each was tried, and gives what went wrong with asking.
+func hooked(t *testing.T, url, token string) (deliveries func(answered func(proto.Message, error)) []error) {
+	t.Helper()
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, echo(r.Header.Get("Webhook-Signature")+string(body)), http.StatusInternalServerError)
+	}))
+	t.Cleanup(receiver.Close)
+	events := registryv1connect.NewEventServiceClient(http.DefaultClient, url, bearing(token))
+	subscriptions := map[string]string{"fails": "env:CANARY_HOOK", "short": "env:CANARY_SHORT_HOOK", "nowhere": "env:CANARY_NOBODY_SET"}
+	for name, secret := range subscriptions {
+		if _, err := events.CreateSubscription(t.Context(), &pb.CreateSubscriptionRequest{
+			SubscriptionId: name, Direction: pb.SubscriptionDirection_SUBSCRIPTION_DIRECTION_SEND, Spec: &pb.SubscriptionSpec{Url: receiver.URL, Secret: secret},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func(answered func(proto.Message, error)) (faults []error) {
+		for name := range subscriptions {
+			until(t, "events for "+name+" are tried", patience, func() error {
+				list, err := events.ListDeliveries(t.Context(), &pb.ListDeliveriesRequest{SubscriptionId: name})
+				if err == nil && !slices.ContainsFunc(list.GetDeliveries(), func(d *pb.Delivery) bool { return d.GetAttempts() > 0 }) {
+					err = fmt.Errorf("%d deliveries, none of them tried", len(list.GetDeliveries()))
+				}
+				answered(list, err)
+				return err
+			})
+			got, err := events.GetSubscription(t.Context(), &pb.GetSubscriptionRequest{SubscriptionId: name})
+			if answered(got, err); err != nil {
+				faults = append(faults, err)
+			}
+		}
+		return faults
+	}
 }
 
 // heard collects what somebody was told that must not be kept.

@@ -85,6 +85,7 @@ func TestSecretsOfConnectionsStayOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := newInstallation(t, d, "sqlite:"+database, "COUNTERSIGN_PROBE_INTERVAL=2s", "CANARY_HEADER=Bearer "+canaries["env"], "CANARY_CLIENT="+canaries["client"], "CANARY_COMMAND="+canaries["a command's env"],
+		"CANARY_HOOK=whsec_"+base64.StdEncoding.EncodeToString([]byte(hookKey)), "CANARY_SHORT_HOOK="+shortHookKey,
 		"COUNTERSIGN_CONFIG="+write(t, fmt.Sprintf(`
 secrets:
   file_root: %s
@@ -148,6 +149,7 @@ secrets:
 		"signs":  {AuthKind: pb.ConnectionAuthKind_CONNECTION_AUTH_KIND_PRIVATE_KEY_JWT, Issuer: issuer.URL, ClientId: "us", SecretRef: "file:signer.key"},
 		"mutual": {Headers: map[string]string{"Authorization": "env:CANARY_HEADER"}, ClientCertificateRef: "file:us.pem", ClientKeyRef: "file:us.key"},
 	}
+	deliveries := hooked(t, n.url(), i.tokens[first])
 	var mutual *door
 	for name, spec := range specs {
 		peer := mcptest.New(t, script)
@@ -238,6 +240,9 @@ secrets:
 		offers, err := c.servers.GetMcpCapabilities(ctx, &pb.GetMcpCapabilitiesRequest{ServerId: name})
 		answered(offers, err)
 	}
+	for _, err := range deliveries(answered) {
+		t.Error(err)
+	}
 	audit := registryv1connect.NewAuditServiceClient(http.DefaultClient, n.url(), bearing(i.tokens[first]))
 	trail, err := audit.ListAuditEvents(ctx, &pb.ListAuditEventsRequest{PageSize: 200})
 	if answered(trail, err); err != nil {
@@ -270,7 +275,8 @@ secrets:
 	if !mutual.knows(us) || len(issuer.assertions.all()) == 0 {
 		t.Error("no key was used, so that nothing was tried")
 	}
-	hidden := map[string][]string{"an assertion": issuer.assertions.all(), "a client's key": us.hidden, "a signing key": signer.hidden, "another key": other.hidden}
+	hidden := map[string][]string{"an assertion": issuer.assertions.all(), "a client's key": us.hidden, "a signing key": signer.hidden, "another key": other.hidden,
+		"a subscription": {hookKey, shortHookKey, "whsec_" + base64.StdEncoding.EncodeToString([]byte(hookKey))}}
 	for kind, secret := range canaries {
 		hidden[kind] = []string{secret}
 		if kind != "client" && !strings.HasPrefix(kind, "a command") && !shown[secret] {
