@@ -275,8 +275,10 @@ secrets:
 	if !mutual.knows(us) || len(issuer.assertions.all()) == 0 {
 		t.Error("no key was used, so that nothing was tried")
 	}
-	hidden := map[string][]string{"an assertion": issuer.assertions.all(), "a client's key": us.hidden, "a signing key": signer.hidden, "another key": other.hidden,
-		"a subscription": {hookKey, shortHookKey, "whsec_" + base64.StdEncoding.EncodeToString([]byte(hookKey))}}
+	hidden := map[string][]string{
+		"an assertion": issuer.assertions.all(), "a client's key": us.hidden, "a signing key": signer.hidden, "another key": other.hidden,
+		"a subscription": {hookKey, shortHookKey, "whsec_" + base64.StdEncoding.EncodeToString([]byte(hookKey))},
+	}
 	for kind, secret := range canaries {
 		hidden[kind] = []string{secret}
 		if kind != "client" && !strings.HasPrefix(kind, "a command") && !shown[secret] {
