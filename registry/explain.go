@@ -133,6 +133,13 @@ func providerValue(f *ResolveFacts) string {
 	return "the provider is disabled"
 }
 
+func retiredValue(f *ResolveFacts) string {
+	if f.Server.State == StateRetired {
+		return "the server is retired"
+	}
+	return "the server is not retired"
+}
+
 func stateValue(f *ResolveFacts) string { return "the server is " + string(f.Server.State) }
 
 func exceptionValue(f *ResolveFacts) string {

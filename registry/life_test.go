@@ -634,7 +634,9 @@ func TestEveryConditionOfResolveDeniesByItself(t *testing.T) {
 		{registry.ReasonToolNotFound, func(f *registry.ResolveFacts) { f.Tool = nil }},
 		{registry.ReasonProviderDisabled, func(f *registry.ResolveFacts) { f.ProviderEnabled = false }},
 		{registry.ReasonServerRetired, func(f *registry.ResolveFacts) { f.Server.State = registry.StateRetired }},
-		{registry.ReasonAuthExceptionExpired, func(f *registry.ResolveFacts) { f.Server.Exception.ExpiresAt = t0 }},
+		{registry.ReasonAuthExceptionExpired, func(f *registry.ResolveFacts) {
+			f.Server.Authentication, f.Server.Exception.ExpiresAt = registry.AuthNoneException, t0
+		}},
 		{registry.ReasonServerQuarantined, func(f *registry.ResolveFacts) {
 			f.Server.State, f.Server.Causes = registry.StateDegraded, registry.CauseSet{registry.CauseQuarantined}
 		}},
@@ -646,7 +648,7 @@ func TestEveryConditionOfResolveDeniesByItself(t *testing.T) {
 		{registry.ReasonToolUnavailable, func(f *registry.ResolveFacts) { f.Tool.Available = false }},
 		{registry.ReasonApprovalExpired, func(f *registry.ResolveFacts) { f.Binding.EndsAt = t0 }},
 		{registry.ReasonApprovalExpired, func(f *registry.ResolveFacts) {
-			f.Binding.Bound, f.Binding.UnboundBy = false, registry.ReasonApprovalExpired
+			f.Binding.Bound, f.Binding.UnboundBy, f.Binding.EndsAt = false, registry.ReasonApprovalExpired, t0
 		}},
 		{registry.ReasonSchemaChanged, func(f *registry.ResolveFacts) { f.Tool.Contract = "c2" }},
 		{registry.ReasonSchemaChanged, func(f *registry.ResolveFacts) { f.Tool.Text = "t2" }},
@@ -662,6 +664,10 @@ func TestEveryConditionOfResolveDeniesByItself(t *testing.T) {
 		c.flip(&f)
 		if d := registry.Resolve(f); d == nil || d.Reason != c.want {
 			t.Errorf("%d: %+v, want %s", i, d, c.want)
+		}
+		is, was := condition(f, c.want), condition(fresh(), c.want)
+		if is.Holds || is.Next == "" || is.Value == "" || is.Value == was.Value {
+			t.Errorf("%d: explained as %+v, and what holds as %+v", i, is, was)
 		}
 		// With everything behind it flipped too, the earlier reason is told.
 		for _, later := range flips[i:] {
@@ -684,6 +690,16 @@ func TestEveryConditionOfResolveDeniesByItself(t *testing.T) {
 	if diff := cmp.Diff(want, registry.DenialOrder()); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// condition is one of those by which a tool is explained.
+func condition(f registry.ResolveFacts, r registry.Reason) registry.Condition {
+	for _, c := range registry.Explain(f) {
+		if c.Reason == r {
+			return c
+		}
+	}
+	return registry.Condition{}
 }
 
 func TestAHostileToolCannotTakeAnothersID(t *testing.T) {

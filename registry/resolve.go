@@ -39,7 +39,7 @@ var conditions = []struct {
 }{
 	{ReasonToolNotFound, func(f *ResolveFacts) bool { return f.Tool == nil || f.Server == nil }, nil, toolValue},
 	{ReasonProviderDisabled, func(f *ResolveFacts) bool { return !f.ProviderEnabled }, nil, providerValue},
-	{ReasonServerRetired, func(f *ResolveFacts) bool { return f.Server.State == StateRetired }, nil, stateValue},
+	{ReasonServerRetired, func(f *ResolveFacts) bool { return f.Server.State == StateRetired }, nil, retiredValue},
 	{ReasonAuthExceptionExpired, func(f *ResolveFacts) bool {
 		return f.Server.Causes.Has(CauseAuthExceptionExpired) || f.Server.Exception.Expired(f.Now)
 	}, nil, exceptionValue},
