@@ -95,6 +95,7 @@ type Options struct {
 	Fallback     http.Handler              // answers all paths that are not the API's, without a token: the console
 	Open         map[string]http.Handler   // by pattern: what else everybody may read
 	MaxBody      int64                     // DefaultMaxBody when 0
+	DrainTimeout time.Duration             // for requests that are under way then; 0: 20 s
 	DrainDelay   time.Duration             // between "not ready" and the end of listening, for load balancers to notice
 	Receive      Receive                   // verifies events that others send; nil: none are received
 	Inner        connect.Interceptor       // stands innermost around RPCs, for measurements; nil: none

@@ -303,6 +303,22 @@ func TestReadsWorkWithoutTheWorkflows(t *testing.T) {
 	}
 }
 
+// While a newer version migrates, the one before says so and goes on.
+func TestAProcessIsReadyAfterANewerVersionMigrated(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[registry.Reason]int{
+		registry.ReasonSchemaNewer: http.StatusOK, registry.ReasonSchemaOlder: http.StatusServiceUnavailable, registry.ReasonRowSecurity: http.StatusServiceUnavailable,
+	} {
+		h := open(t, func(o *Options) {
+			o.Checks = []Check{{Name: "schema", Run: func(context.Context) error { return registry.Errorf(reason, "as it is") }}}
+		})
+		status, _, body := h.call(t, http.MethodGet, "/readyz?verbose", "", "", nil)
+		if status != want || !strings.Contains(body, `"reason":"`+string(reason)+`"`) {
+			t.Errorf("%s: it is %d %s", reason, status, body)
+		}
+	}
+}
+
 func TestWithoutADatabaseItIsNotReady(t *testing.T) {
 	t.Parallel()
 	h := open(t, func(o *Options) {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -16,15 +17,15 @@ const (
 	readTimeout   = 60 * time.Second
 	writeTimeout  = 120 * time.Second
 	idleTimeout   = 120 * time.Second
-	maxHeader     = 256 << 10 // a resolve of 200 tools by GET fits
-	drainTimeout  = 30 * time.Second
+	maxHeader     = 256 << 10        // a resolve of 200 tools by GET fits
+	drainTimeout  = 20 * time.Second // unless Options.DrainTimeout says another
 )
 
 // Serve serves the API on a listener, HTTP/1.1 and HTTP/2 in the clear (and
 // both with TLS if the listener has it), until the context is over. Then the
 // process says that it is not ready, waits as Options.DrainDelay says, and
-// answers what is under way before it returns; those who wait for a discovery
-// are told how far it is.
+// answers what is under way before it returns, for Options.DrainTimeout at most;
+// those who wait for a discovery are told how far it is.
 func Serve(ctx context.Context, listener net.Listener, h *Handler) error {
 	server := newServer(h)
 	ended := make(chan error, 1)
@@ -35,7 +36,7 @@ func Serve(ctx context.Context, listener net.Listener, h *Handler) error {
 	case <-ctx.Done():
 	}
 	h.drain()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.opts.DrainDelay+drainTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.opts.DrainDelay+cmp.Or(h.opts.DrainTimeout, drainTimeout))
 	defer cancel()
 	select {
 	case <-time.After(h.opts.DrainDelay):
@@ -43,8 +44,9 @@ func Serve(ctx context.Context, listener net.Listener, h *Handler) error {
 		return err
 	}
 	err := server.Shutdown(ctx)
-	if err != nil {
-		err = errors.Join(err, server.Close())
+	if errors.Is(err, context.DeadlineExceeded) {
+		h.log.LogAttrs(ctx, slog.LevelWarn, "requests that did not end in time are cut off: shutdown_timeout is over")
+		err = server.Close()
 	}
 	if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
 		err = errors.Join(err, served)

@@ -22,10 +22,13 @@ func (y *SystemStore) LiveServers(ctx context.Context, after string, limit int) 
 	page := Page{Size: limit, After: after}
 	err = y.db.read(ctx, ofSystem, "list live servers", func(ctx context.Context, q bun.IDB) error {
 		var rows []struct {
-			serverRow
-			Newest int `bun:"newest"`
+			Server     registry.Server `bun:"embed:s_"`
+			Connection string          `bun:"connection_name"`
+			Version    int             `bun:"connection_version"`
+			Newest     int             `bun:"newest"`
 		}
-		query := q.NewSelect().ColumnExpr("s.*").TableExpr("mcp_servers AS s").
+		query := q.NewSelect().ColumnExpr(columns[registry.Server](y.db.reader, "s")).TableExpr("mcp_servers AS s").
+			ColumnExpr("COALESCE(s.connection_name, '') AS connection_name, COALESCE(s.connection_version, 0) AS connection_version").
 			ColumnExpr("COALESCE((SELECT max(c.version) FROM connections AS c WHERE c.tenant_id = s.tenant_id AND c.name = s.connection_name), 0) AS newest").
 			Where("s.state <> ?", registry.StateRetired)
 		query, err := page.after(query, false, false, "s.tenant_id", "s.server_id")
@@ -37,8 +40,8 @@ func (y *SystemStore) LiveServers(ctx context.Context, after string, limit int) 
 		}
 		servers = make([]LiveServer, len(rows))
 		for i, row := range rows {
-			servers[i] = LiveServer{Server: row.Server, Connection: row.ConnectionName}
-			if row.ConnectionName != "" && row.Newest > row.ConnectionVersion {
+			servers[i] = LiveServer{Server: row.Server, Connection: row.Connection}
+			if row.Connection != "" && row.Newest > row.Version {
 				servers[i].Behind = row.Newest
 			}
 		}

@@ -73,6 +73,7 @@ func command(out io.Writer) *cobra.Command {
 func defaults() config.Config {
 	c := config.Default()
 	c.Log = config.Log{Level: "info", Format: "text"}
+	c.ShutdownTimeout = 5 * time.Second // who presses Ctrl-C waits for it
 	c.Outbound.AllowNetworks = loopback
 	c.AllowNoneAuthenticationExceptions = true
 	c.ShutdownDelay = 0

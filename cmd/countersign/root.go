@@ -55,7 +55,7 @@ somebody countersigned it, and what changes after that is no longer callable.`,
 	others := []*cobra.Command{
 		newServeCommand(),
 		newMigrateCommand(),
-		newDoctorCommand(c), newReconcileCommand(c),
+		newDoctorCommand(c), newReconcileCommand(c), newRolloutCommand(),
 		newCaptureCommand(c), newDiffCommand(c),
 		newVersionCommand(c),
 		exitCodesTopic(),

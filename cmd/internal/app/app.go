@@ -150,6 +150,7 @@ func (a App) serve(ctx context.Context, secure func(net.Listener) net.Listener) 
 		Hosts:        a.hosts(a.Listener),
 		Checks:       []api.Check{{Name: "temporal", Optional: true, Run: engine.Ping}},
 		DrainDelay:   a.Config.ShutdownDelay,
+		DrainTimeout: a.Config.ShutdownTimeout,
 		Fallback:     a.Fallback,
 		Open:         a.open(),
 		Limits:       limiter(a.Config.Limits),
@@ -246,7 +247,7 @@ func (a App) work(ctx context.Context, settings *settings, keeper *mcpclient.Kee
 	}
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		// One that did not start cannot be started again.
-		w := worker.New(a.Temporal, acts, worker.Options{Deployment: a.Config.Worker.Deployment, Build: a.Config.Worker.Build})
+		w := worker.New(a.Temporal, acts, worker.Options{Deployment: a.Config.Worker.Deployment, Build: a.Config.Worker.Build, StopTimeout: a.Config.ShutdownTimeout})
 		if err := worker.Readable(ctx, a.Temporal, a.Codec); registry.ReasonOf(err) == registry.ReasonWorkflowKeyUnknown {
 			return nil, err
 		}

@@ -73,6 +73,9 @@ type Config struct {
 	// ShutdownDelay is how long a process says that it is not ready before it
 	// stops taking requests.
 	ShutdownDelay time.Duration `koanf:"shutdown_delay"`
+	// ShutdownTimeout is how long it then waits for what is under way: requests,
+	// and activities.
+	ShutdownTimeout time.Duration `koanf:"shutdown_timeout"`
 }
 
 // Database says where the tables are.
@@ -215,6 +218,7 @@ func Default() Config {
 		Log:                     Log{Level: "info", Format: "json"},
 		HandshakeTimeoutSeconds: 10,
 		ShutdownDelay:           2 * time.Second,
+		ShutdownTimeout:         20 * time.Second,
 	}
 }
 
@@ -310,6 +314,9 @@ func (c Config) validate() error {
 	}
 	if (c.Worker.Deployment == "") != (c.Worker.Build == "") {
 		return fmt.Errorf("worker.deployment and worker.build go together")
+	}
+	if c.ShutdownTimeout < time.Second || c.ShutdownTimeout > 10*time.Minute {
+		return fmt.Errorf("shutdown_timeout must be 1s to 10m, not %s", c.ShutdownTimeout)
 	}
 	if c.Processes < 1 || c.Processes > 256 {
 		return fmt.Errorf("processes must be 1 to 256, not %d", c.Processes)
