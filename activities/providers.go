@@ -8,7 +8,6 @@ import (
 
 	"countersign/aep"
 	"countersign/db"
-	"countersign/failpoint"
 	"countersign/registry"
 )
 
@@ -84,7 +83,6 @@ func (a *Activities) PlanRefresh(ctx context.Context, in PlanRefreshInput) (Plan
 	if err != nil {
 		return PlanRefreshOutput{}, err
 	}
-	failpoint.Hit("refresh.fetched")
 	servers, err := store.PlanRefresh(ctx, in.Name, in.Number, v.Config, declared(&found))
 	return PlanRefreshOutput{Servers: servers}, err
 }

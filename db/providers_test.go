@@ -212,6 +212,9 @@ func TestARefreshOfAProvider(t *testing.T) {
 		if err != nil || found["tools.hash.compute"].Tool.CallName() != "hash_compute" || found["tools.hash.compute"].Tool.Title != "Tool hash.compute" {
 			t.Errorf("%+v, %v", found, err)
 		}
+		if found, err = w.ResolveFor(ctx, []string{"tools.hash.compute"}, db.Caller{}); err != nil || found["tools.hash.compute"].Tool.CallName() != "hash_compute" {
+			t.Errorf("%+v, %v", found, err)
+		}
 		if _, err := w.SwitchProvider(ctx, "tools", false, "", named("disable_provider")); err != nil {
 			t.Fatal(err)
 		}

@@ -150,7 +150,7 @@ func answerColumns(db *bun.DB) string {
 			"launch_approved_at", "launch_decision_id", "exception_reason", "exception_approved_by", "exception_approved_at", "terms", "created_by"),
 		"c.name AS c_name, c.url AS c_url, c.dial_address AS c_dial_address, k.ref AS k_ref",
 		columnsBut[registry.Probe](db, "pr", "tenant_id", "server_id", "attempts", "duration_ns"),
-		columnsBut[registry.Tool](db, "t", "tenant_id", "server_id", "origin", "title", "description", "definition_digest", "meta_digest", "first_seen_at"),
+		columnsBut[registry.Tool](db, "t", "tenant_id", "server_id", "title", "description", "definition_digest", "meta_digest", "first_seen_at"),
 		columnsBut[registry.ToolBinding](db, "b", "tenant_id", "server_id", "decision_id", "due_at", "doubted"),
 		"p.enabled AS provider_enabled, COALESCE(ps.era, '') AS era, t.tool_key, t.external_key",
 	}, ", ")

@@ -33,6 +33,9 @@ func TestAnExtensionBecomesServersAndTools(t *testing.T) {
 			t.Errorf("%s is denied: %s", id, why)
 		}
 	}
+	if found, err := h.store().Resolve(t.Context(), []string{"tools.hash.compute"}); err != nil || found["tools.hash.compute"].Tool.CallName() != "hash" {
+		t.Errorf("an executor would call %+v, %v", found["tools.hash.compute"].Tool, err)
+	}
 	if found, err := h.store().Resolve(t.Context(), []string{"tools.secret", "tools-utils.secret"}); err != nil || len(found) > 0 {
 		t.Errorf("a tool that nobody contributes: %v, %v", found, err)
 	}
