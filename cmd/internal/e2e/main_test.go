@@ -49,7 +49,7 @@ func test(m *testing.M) int {
 }
 
 func build(dir string) error {
-	args := []string{"build", "-tags", "failpoints", "-ldflags=-s -w", "-o", dir, "./cmd/countersign", "./cmd/countersign-dev"}
+	args := []string{"build", "-tags", "failpoints", "-ldflags=-s -w", "-o", dir, "./cmd/countersign", "./cmd/countersign-dev", "./cmd/countersign-utilities"}
 	fmt.Println("go", strings.Join(args, " "))
 	begin := time.Now()
 	command := exec.Command("go", args...)
