@@ -84,7 +84,7 @@ func (a App) Run(ctx context.Context) error {
 			a.sealer().Run(ctx)
 			return nil
 		})
-		relay, err := a.relay()
+		relay, err := a.relay(ctx)
 		if err != nil {
 			return err
 		}

@@ -1,15 +1,22 @@
 package app
 
 import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+
 	"countersign/api"
 	"countersign/events"
 	"countersign/outbound"
+	"countersign/secrets"
 	"countersign/worker"
 	"countersign/workflows"
 )
 
 // relay makes what delivers the outbox.
-func (a App) relay() (*events.Relay, error) {
+func (a App) relay(ctx context.Context) (*events.Relay, error) {
 	networks, err := a.Config.Networks()
 	if err != nil {
 		return nil, err
@@ -29,7 +36,64 @@ func (a App) relay() (*events.Relay, error) {
 	if a.Config.Events.Log {
 		r.Sinks[events.SinkLog] = events.Logged{Log: a.Log}
 	}
+	if err := a.buses(ctx, resolver, r.Sinks); err != nil {
+		return nil, err
+	}
 	return r, nil
+}
+
+// buses adds those that the configuration names. Their connections are the
+// operator's own, and live as long as the process.
+func (a App) buses(ctx context.Context, resolver secrets.Resolver, sinks map[string]events.Sink) error {
+	secret := func(key, reference string) (string, error) {
+		if reference == "" {
+			return "", nil
+		}
+		value, err := resolver.Resolve(ctx, reference)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", key, err)
+		}
+		return value.Reveal(), nil
+	}
+	if n := a.Config.Events.NATS; n.URL != "" {
+		token, err := secret("events.nats.token", n.Token)
+		if err != nil {
+			return err
+		}
+		sink, err := events.NewNATS(events.NATSOptions{URL: n.URL, Prefix: n.Prefix, CAFile: n.CAFile}, token)
+		if err != nil {
+			return fmt.Errorf("events.nats: %w", err)
+		}
+		context.AfterFunc(ctx, sink.Close)
+		sinks[events.SinkNATS] = sink
+	}
+	if k := a.Config.Events.Kafka; k.Topic != "" {
+		password, err := secret("events.kafka.password", k.Password)
+		if err != nil {
+			return err
+		}
+		o := events.KafkaOptions{Brokers: k.Brokers, Topic: k.Topic, User: k.User, Password: password}
+		if k.TLS {
+			o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+			if k.CAFile != "" {
+				text, err := os.ReadFile(k.CAFile)
+				if err != nil {
+					return fmt.Errorf("events.kafka.ca_file: %w", err)
+				}
+				o.TLS.RootCAs = x509.NewCertPool()
+				if !o.TLS.RootCAs.AppendCertsFromPEM(text) {
+					return fmt.Errorf("events.kafka.ca_file: there is no certificate in it")
+				}
+			}
+		}
+		sink, err := events.NewKafka(o)
+		if err != nil {
+			return fmt.Errorf("events.kafka: %w", err)
+		}
+		context.AfterFunc(ctx, sink.Close)
+		sinks[events.SinkKafka] = sink
+	}
+	return nil
 }
 
 // receive verifies what others send to subscriptions. It asks for secrets where

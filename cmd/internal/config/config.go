@@ -212,7 +212,7 @@ func Default() Config {
 			Snapshots: 90 * 24 * time.Hour, Probes: 30 * 24 * time.Hour, IdempotencyKeys: 7 * 24 * time.Hour, Operations: 30 * 24 * time.Hour,
 			Events: 30 * 24 * time.Hour,
 		},
-		Events:                  Events{Source: "/countersign"},
+		Events:                  Events{Source: "/countersign", NATS: NATS{Prefix: "countersign"}},
 		Audit:                   Audit{SealInterval: 10 * time.Second},
 		WorkloadIdentity:        WorkloadIdentity{TokenLifetime: 5 * time.Minute},
 		Log:                     Log{Level: "info", Format: "json"},
@@ -232,7 +232,7 @@ func (d Database) Options(log *slog.Logger) db.Options {
 // listKeys hold lists of words, which the environment separates by commas.
 var listKeys = []string{
 	"hosts", "outbound.allow_networks", "outbound.connection_networks", "auth.allow_networks", "secrets.vault.allow_networks", "audit.public_keys",
-	"oauth.registration_issuers",
+	"oauth.registration_issuers", "events.kafka.brokers",
 }
 
 // Load reads the configuration: base, then the file if there is one, then the

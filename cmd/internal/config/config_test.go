@@ -165,6 +165,29 @@ func TestBadConfigurationsAreRefused(t *testing.T) {
 	}
 }
 
+func TestWhereEventsGoIsChecked(t *testing.T) {
+	t.Parallel()
+	for text, fine := range map[string]bool{
+		"events: {source: https://a.example/registry, log: true}": true,
+		"events: {source: ''}":                                                              false,
+		"events: {source: 'https://u:p@a.example/'}":                                        false,
+		"events: {nats: {url: 'nats://a:4222,tls://b:4222', token: 'env:NATS'}}":            true,
+		"events: {nats: {url: 'nats://u:p@a:4222'}}":                                        false,
+		"events: {nats: {url: 'http://a:4222'}}":                                            false,
+		"events: {nats: {url: 'nats://a:4222', token: 'hunter2'}}":                          false,
+		"events: {nats: {prefix: 'a.>'}}":                                                   false,
+		"events: {kafka: {brokers: ['a:9092'], topic: t, user: u, password: 'file:kafka'}}": true,
+		"events: {kafka: {brokers: ['a:9092']}}":                                            false,
+		"events: {kafka: {topic: t}}":                                                       false,
+		"events: {kafka: {brokers: ['a:9092'], topic: t, user: u}}":                         false,
+		"events: {kafka: {brokers: ['a:9092'], topic: t, user: u, password: 'hunter2'}}":    false,
+	} {
+		if _, err := config.Load(config.Default(), file(t, text), nil); (err == nil) != fine {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 // What repeats are answered from is kept as long as their keys.
 func TestRetentionRefusesWhatWouldLoseAnswers(t *testing.T) {
 	t.Parallel()

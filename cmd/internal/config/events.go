@@ -3,6 +3,10 @@ package config
 import (
 	"fmt"
 	"net/url"
+	"regexp"
+	"strings"
+
+	"countersign/registry"
 )
 
 // Events say where the installation sends the events of all tenants, besides the
@@ -10,11 +14,56 @@ import (
 type Events struct {
 	Source string `koanf:"source"` // of the CloudEvents, a URI reference
 	Log    bool   `koanf:"log"`    // each event is a line of the log
+	NATS   NATS   `koanf:"nats"`
+	Kafka  Kafka  `koanf:"kafka"`
 }
+
+// NATS is a stream of NATS JetStream.
+type NATS struct {
+	URL    string `koanf:"url"`    // empty: none
+	Prefix string `koanf:"prefix"` // of the subjects
+	Token  string `koanf:"token"`  // a reference
+	CAFile string `koanf:"ca_file"`
+}
+
+// Kafka is a topic of Kafka.
+type Kafka struct {
+	Brokers  []string `koanf:"brokers"` // none: there is none
+	Topic    string   `koanf:"topic"`
+	TLS      bool     `koanf:"tls"`
+	CAFile   string   `koanf:"ca_file"`
+	User     string   `koanf:"user"`
+	Password string   `koanf:"password"` // a reference
+}
+
+var natsPrefix = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
 
 func (e Events) validate() error {
 	if u, err := url.Parse(e.Source); err != nil || e.Source == "" || u.User != nil {
 		return fmt.Errorf("events.source must be a URI reference without credentials")
+	}
+	for _, at := range strings.Split(e.NATS.URL, ",") {
+		u, err := url.Parse(strings.TrimSpace(at))
+		if e.NATS.URL != "" && (err != nil || u.Host == "" || u.User != nil || u.Scheme != "nats" && u.Scheme != "tls") {
+			return fmt.Errorf("events.nats.url must be nats://host:port or tls://host:port, several by commas, without credentials")
+		}
+	}
+	if !natsPrefix.MatchString(e.NATS.Prefix) {
+		return fmt.Errorf("events.nats.prefix must be words of letters, digits, _ and -, joined by dots")
+	}
+	if (len(e.Kafka.Brokers) > 0) != (e.Kafka.Topic != "") {
+		return fmt.Errorf("events.kafka.brokers and events.kafka.topic go together")
+	}
+	if (e.Kafka.User != "") != (e.Kafka.Password != "") {
+		return fmt.Errorf("events.kafka.user and events.kafka.password go together")
+	}
+	for key, reference := range map[string]string{"events.nats.token": e.NATS.Token, "events.kafka.password": e.Kafka.Password} {
+		if reference == "" {
+			continue
+		}
+		if _, err := registry.ParseSecretRef(reference); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
 	}
 	return nil
 }
