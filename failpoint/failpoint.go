@@ -35,4 +35,10 @@ var Points = []string{
 	"probe.after_commit",
 	"retire.before_commit",
 	"retire.after_commit",
+	"create_provider.before_commit",
+	"create_provider.after_commit",
+	"plan_refresh.before_commit", // the descriptor was fetched, nothing of it is written
+	"plan_refresh.after_commit",
+	"end_refresh.before_commit", // the servers are there, the refresh has not ended
+	"end_refresh.after_commit",
 }

@@ -87,6 +87,9 @@ func TestTheCrashesReachEveryFailpoint(t *testing.T) {
 	for _, c := range crashes {
 		points[c.point] = true
 	}
+	for _, point := range providerCrashes {
+		points[point] = true
+	}
 	if diff := cmp.Diff(slices.Sorted(slices.Values(failpoint.Points)), slices.Sorted(maps.Keys(points))); diff != "" {
 		t.Error(diff)
 	}

@@ -1,9 +1,13 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -228,4 +232,60 @@ func mustJSON(t *testing.T, v any) json.RawMessage {
 		t.Fatal(err)
 	}
 	return raw
+}
+
+// providerCrashes are the points of a provider's creation and refresh.
+var providerCrashes = []string{
+	"create_provider.before_commit", "create_provider.after_commit", "plan_refresh.before_commit", "plan_refresh.after_commit",
+	"end_refresh.before_commit", "end_refresh.after_commit",
+}
+
+// The process dies at each of them; after the restart there are one provider, one
+// server and three tools.
+func TestAProviderGoesOnAfterACrash(t *testing.T) {
+	t.Parallel()
+	for _, point := range providerCrashes {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			sample := address(t)
+			launch(t, "countersign-utilities", nil, "--listen", sample)
+			d, hit := newDev(t), filepath.Join(t.TempDir(), "hit")
+			create := []string{
+				"provider", "create", "utilities", "--aep", "http://" + sample, "--extension", "countersign.utilities", "--auth", "none",
+				"--reason", "a demo", "--idempotency-key", "k",
+			}
+			d.launch(t, "COUNTERSIGN_FAILPOINT="+point, "COUNTERSIGN_FAILPOINT_LOG="+hit)
+			if d.awaitReady(t) {
+				_, _, _ = d.terminal(first, registry.RolePlatformAdmin).run(t, create...) // it may be dying just now
+			}
+			d.awaitKilled(t)
+			if name, err := os.ReadFile(hit); err != nil || string(name) != point {
+				t.Fatalf("the process died, but not at the failpoint: %s, %v", name, err)
+			}
+			d.start(t)
+			c := d.terminal(first, registry.RolePlatformAdmin)
+			ctx, cancel := context.WithTimeout(t.Context(), longPatience)
+			defer cancel()
+			var got string
+			err := eventually(ctx, func() error {
+				if _, log, code := c.run(t, create...); code != 0 {
+					return fmt.Errorf("created again: exit code %d: %s", code, log)
+				}
+				out, log, code := c.run(t, "provider", "refresh", "utilities", "--wait-for", "30s", "-o", "json")
+				if got = out; code != 0 {
+					return fmt.Errorf("refreshed: exit code %d: %s", code, log)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if said := compact(t, json.RawMessage(got)); !strings.Contains(said, `"totalTools":3`) || !strings.Contains(said, `"serverCount":1`) {
+				t.Errorf("%s", got)
+			}
+			if servers, tools := c.list(t, "server", "list"), c.list(t, "tools", "list"); len(servers) != 1 || len(tools) != 3 {
+				t.Errorf("%d servers, %d tools", len(servers), len(tools))
+			}
+		})
+	}
 }
