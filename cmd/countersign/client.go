@@ -171,6 +171,7 @@ type api struct {
 	approvals   registryv1connect.ApprovalServiceClient
 	policies    registryv1connect.PolicyServiceClient
 	audit       registryv1connect.AuditServiceClient
+	events      registryv1connect.EventServiceClient
 	connections registryv1connect.ConnectionServiceClient
 	providers   registryv1connect.ToolProviderServiceClient
 }
@@ -220,6 +221,7 @@ func (c *cli) clients(where connection) *api {
 
 		approvals:   registryv1connect.NewApprovalServiceClient(client, where.server, options),
 		policies:    registryv1connect.NewPolicyServiceClient(client, where.server, options),
+		events:      registryv1connect.NewEventServiceClient(client, where.server, options),
 		audit:       registryv1connect.NewAuditServiceClient(client, where.server, options),
 		connections: registryv1connect.NewConnectionServiceClient(client, where.server, options),
 		providers:   registryv1connect.NewToolProviderServiceClient(client, where.server, options),

@@ -101,6 +101,7 @@ func startFake() (*fakeAPI, *httptest.Server) {
 	mux.Handle(registryv1connect.NewPolicyServiceHandler(f, guard))
 	mux.Handle(registryv1connect.NewConnectionServiceHandler(f, guard))
 	mux.Handle(registryv1connect.NewToolProviderServiceHandler(f, guard))
+	mux.Handle(registryv1connect.NewEventServiceHandler(&fakeEvents{}, guard))
 	mux.HandleFunc("/elsewhere/", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, strings.TrimPrefix(r.URL.Path, "/elsewhere"), http.StatusTemporaryRedirect)
 	})
