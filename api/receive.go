@@ -91,7 +91,7 @@ func (h *Handler) takeIn(ctx context.Context, w http.ResponseWriter, r *http.Req
 func tellReceived(w http.ResponseWriter, status int, reason, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(struct {
+	_ = json.NewEncoder(w).Encode(struct { //nolint:errchkjson // texts marshal
 		Reason  string `json:"reason,omitempty"`
 		Message string `json:"message,omitempty"`
 	}{reason, message}) // the caller went away

@@ -84,8 +84,8 @@ func (in Inbound) round(ctx context.Context) (int, error) {
 	}
 	for _, e := range list {
 		again := in.handle(ctx, &e)
-		if ctx.Err() != nil {
-			return 0, nil // it is due again when the lease is over
+		if err := ctx.Err(); err != nil {
+			return 0, err // it is due again when the lease is over
 		}
 		if err := in.Store.SettleInbound(ctx, e, again); err != nil {
 			return 0, err

@@ -42,7 +42,7 @@ func (e Events) validate() error {
 	if u, err := url.Parse(e.Source); err != nil || e.Source == "" || u.User != nil {
 		return fmt.Errorf("events.source must be a URI reference without credentials")
 	}
-	for _, at := range strings.Split(e.NATS.URL, ",") {
+	for at := range strings.SplitSeq(e.NATS.URL, ",") {
 		u, err := url.Parse(strings.TrimSpace(at))
 		if e.NATS.URL != "" && (err != nil || u.Host == "" || u.User != nil || u.Scheme != "nats" && u.Scheme != "tls") {
 			return fmt.Errorf("events.nats.url must be nats://host:port or tls://host:port, several by commas, without credentials")

@@ -138,7 +138,7 @@ func (c *cluster) race(name string, calls ...func() error) {
 	all.Wait()
 }
 
-// approves approves what is under review, if anything is: between a move and the
+// approves says yes to what is under review, if anything is: between a move and the
 // discovery after it nothing is, and the API refuses a request that names nothing.
 func (c *cluster) approves(ctx context.Context, id string) error {
 	who := c.anyone()
