@@ -114,7 +114,7 @@ func (h *house) happen(tenant string, n, m int) {
 func (h *house) relay() *events.Relay {
 	return &events.Relay{
 		Store: h.db.System(), Webhooks: events.NewWebhooks(guard(), resolver()), Log: slog.New(slog.DiscardHandler),
-		Interval: 5 * time.Millisecond, First: 10 * time.Millisecond, Most: 50 * time.Millisecond,
+		Lease: 10 * time.Second, Interval: 5 * time.Millisecond, First: 10 * time.Millisecond, Most: 50 * time.Millisecond,
 	}
 }
 

@@ -190,7 +190,9 @@ func (r *Relay) room() (free int, busy []string) {
 func (r *Relay) along(ctx context.Context, lane registry.Lane) error {
 	parcels, u, err := r.Store.Parcels(ctx, lane, laneStep)
 	if err != nil {
-		return err
+		// Given back, so that nobody waits for the end of the lease of a process that stops.
+		_, given := r.Store.SettleLane(context.WithoutCancel(ctx), lane, nil, r.First)
+		return errors.Join(err, given)
 	}
 	if u != nil && !u.Enabled {
 		_, err := r.Store.SettleLane(ctx, lane, nil, -1)
