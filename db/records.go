@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"maps"
 	"reflect"
-	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -84,7 +83,12 @@ func (t *tx) recordFacts(ctx context.Context, before *registry.Server, r *regist
 		if err != nil {
 			return err
 		}
-		rows = append(rows, row)
+		if rows = append(rows, row); len(rows) == bulkRows { // those of ten thousand tools would be megabytes at once
+			if err := t.insertRecords(ctx, rows); err != nil {
+				return err
+			}
+			rows = rows[:0]
+		}
 	}
 	return t.insertRecords(ctx, rows)
 }
@@ -103,13 +107,13 @@ func (t *tx) record(kind, itemKey string, facts any) (factRecord, error) {
 	return factRecord{TenantID: t.tenant, Kind: kind, ItemKey: itemKey, At: t.now, Facts: raw}, err
 }
 
+// insertRecords writes at most bulkRows rows.
 func (t *tx) insertRecords(ctx context.Context, rows []factRecord) error {
-	for chunk := range slices.Chunk(rows, bulkRows) {
-		if _, err := t.NewInsert().Model(&chunk).ExcludeColumn("id").Exec(ctx); err != nil {
-			return err
-		}
+	if len(rows) == 0 {
+		return nil
 	}
-	return nil
+	_, err := t.NewInsert().Model(&rows).ExcludeColumn("id").Exec(ctx)
+	return err
 }
 
 // recordsRead is the most records of one thing that are looked at.
