@@ -157,24 +157,8 @@ func (c ProviderConfig) check(e *Error, inst Installation) error {
 	if strings.TrimSpace(c.ExtensionID) == "" || len(c.ExtensionID) > MaxExtensionID || strings.ContainsFunc(c.ExtensionID, notGraphic) {
 		e.WithField("aep.extension_id", "must be 1 to %d bytes that can be seen", MaxExtensionID)
 	}
-	switch c.Authentication {
-	case AuthOAuth2, AuthWorkloadIdentity:
-		if c.ExceptionReason != "" {
-			e.WithField("aep.exception_reason", "is only for authentication none_exception")
-		}
-	case AuthNoneException:
-		if !inst.AllowNoneExceptions {
-			return Errorf(ReasonNoneExceptionForbidden, "this installation does not accept servers without authentication").
-				WithNext("protect the extension's servers, or ask the operator to set allow_none_authentication_exceptions")
-		}
-		if c.ExceptionReason == "" || len(c.ExceptionReason) > MaxReasonLength {
-			e.WithField("aep.exception_reason", "authentication none_exception needs a reason of 1 to %d bytes", MaxReasonLength)
-		}
-	default:
-		e.WithField("aep.authentication", "must be oauth2_protected_resource, workload_identity or none_exception")
-	}
-	if _, err := ParsePolicyRef(c.GovernancePolicyRef); err != nil {
-		e.WithField("aep.governance_policy_ref", "%s", err.Error())
+	if err := checkTrust(e, "aep.", c.Authentication, c.ExceptionReason, c.GovernancePolicyRef, inst); err != nil {
+		return err
 	}
 	if len(e.Fields) > 0 {
 		return e

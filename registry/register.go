@@ -70,24 +70,8 @@ func (g Registration) Check(inst Installation) error {
 	default:
 		e.WithField("transport", "must be streamable_http or stdio")
 	}
-	switch g.Authentication {
-	case AuthOAuth2, AuthWorkloadIdentity:
-		if g.ExceptionReason != "" {
-			e.WithField("exception_reason", "is only for authentication none_exception")
-		}
-	case AuthNoneException:
-		if !inst.AllowNoneExceptions {
-			return Errorf(ReasonNoneExceptionForbidden, "this installation does not accept servers without authentication").
-				WithNext("protect the server, or ask the operator to set allow_none_authentication_exceptions")
-		}
-		if g.ExceptionReason == "" || len(g.ExceptionReason) > MaxReasonLength {
-			e.WithField("exception_reason", "authentication none_exception needs a reason of 1 to %d bytes", MaxReasonLength)
-		}
-	default:
-		e.WithField("authentication", "must be oauth2_protected_resource, workload_identity or none_exception")
-	}
-	if _, err := ParsePolicyRef(g.GovernancePolicyRef); err != nil {
-		e.WithField("governance_policy_ref", "%s", err.Error())
+	if err := checkTrust(e, "", g.Authentication, g.ExceptionReason, g.GovernancePolicyRef, inst); err != nil {
+		return err
 	}
 	if g.ProtocolVersion == "" {
 		e.WithField("protocol_version", "is required")
@@ -225,4 +209,29 @@ func Registered(g Registration, actor Actor, now time.Time) (*Record, Provider) 
 		ServerID: g.ServerID, TenantID: g.TenantID, Direction: g.Direction, Transport: g.Transport, Authentication: g.Authentication,
 	})
 	return r, provider
+}
+
+// checkTrust checks how a server, or all those of a provider, authenticate and by
+// which policy they are approved. Fields are told with the prefix.
+func checkTrust(e *Error, prefix string, auth Authentication, reason, policy string, inst Installation) error {
+	switch auth {
+	case AuthOAuth2, AuthWorkloadIdentity:
+		if reason != "" {
+			e.WithField(prefix+"exception_reason", "is only for authentication none_exception")
+		}
+	case AuthNoneException:
+		if !inst.AllowNoneExceptions {
+			return Errorf(ReasonNoneExceptionForbidden, "this installation does not accept servers without authentication").
+				WithNext("protect the server, or ask the operator to set allow_none_authentication_exceptions")
+		}
+		if reason == "" || len(reason) > MaxReasonLength {
+			e.WithField(prefix+"exception_reason", "authentication none_exception needs a reason of 1 to %d bytes", MaxReasonLength)
+		}
+	default:
+		e.WithField(prefix+"authentication", "must be oauth2_protected_resource, workload_identity or none_exception")
+	}
+	if _, err := ParsePolicyRef(policy); err != nil {
+		e.WithField(prefix+"governance_policy_ref", "%s", err.Error())
+	}
+	return nil
 }
