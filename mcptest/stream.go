@@ -16,10 +16,16 @@ type eventStream struct {
 	mu     sync.Mutex      // one answer at a time
 	out    io.Writer
 	flush  func()
-	closed bool // under mu; its handler has returned, so nobody may write
+	closed bool // under mu; its handler has returned, so nobody may write or flush
 }
 
-func (e *eventStream) turn() *turn { return &turn{mu: &e.mu, write: e.write, flush: e.flush} }
+func (e *eventStream) turn() *turn {
+	return &turn{mu: &e.mu, write: e.write, flush: func() {
+		if !e.closed {
+			e.flush()
+		}
+	}}
+}
 
 func (e *eventStream) write(p []byte) (int, error) {
 	if e.closed {
