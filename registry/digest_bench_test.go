@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,22 +17,41 @@ import (
 
 // BenchmarkDigests takes lists of published servers from bytes to all digests,
 // cold: nothing of an earlier look is used. Beside it stand what others need to
-// bring the same bytes into a canonical form, without a digest.
+// bring the same bytes into a canonical form, without a digest. The last case
+// takes the lists of all captured servers, one after the other.
 func BenchmarkDigests(b *testing.B) {
-	for _, name := range []string{"azure", "brave", "notion", "playwright", "go-sdk-everything"} {
-		surface := captured(b, name)
+	files, err := filepath.Glob(filepath.Join("testdata", "captures", "*.json"))
+	if err != nil || len(files) == 0 {
+		b.Fatal(files, err)
+	}
+	var every []string
+	for _, file := range files {
+		every = append(every, strings.TrimSuffix(filepath.Base(file), ".json"))
+	}
+	for _, names := range [][]string{{"azure"}, {"brave"}, {"notion"}, {"playwright"}, {"go-sdk-everything"}, every} {
+		name := names[0]
+		if len(names) > 1 {
+			name = "every capture"
+		}
+		var surfaces []registry.Surface
 		size := 0
-		for _, raw := range surface.Tools {
-			size += len(raw)
+		for _, of := range names {
+			tools := captured(b, of).Tools
+			surfaces = append(surfaces, registry.Surface{Tools: tools})
+			for _, raw := range tools {
+				size += len(raw)
+			}
 		}
 		each := func(do func(raw []byte) error) func(b *testing.B) {
 			return func(b *testing.B) {
 				b.SetBytes(int64(size))
 				b.ReportAllocs()
 				for b.Loop() {
-					for _, raw := range surface.Tools {
-						if err := do(raw); err != nil {
-							b.Fatal(err)
+					for _, surface := range surfaces {
+						for _, raw := range surface.Tools {
+							if err := do(raw); err != nil {
+								b.Fatal(err)
+							}
 						}
 					}
 				}
@@ -40,10 +60,11 @@ func BenchmarkDigests(b *testing.B) {
 		b.Run(name+"/registry", func(b *testing.B) {
 			b.SetBytes(int64(size))
 			b.ReportAllocs()
-			only := registry.Surface{Tools: surface.Tools}
 			for b.Loop() {
-				if _, err := registry.NewSnapshot(only, registry.DefaultLimits(), time.Time{}); err != nil {
-					b.Fatal(err)
+				for _, surface := range surfaces {
+					if _, err := registry.NewSnapshot(surface, registry.DefaultLimits(), time.Time{}); err != nil {
+						b.Fatal(err)
+					}
 				}
 			}
 		})
@@ -52,8 +73,10 @@ func BenchmarkDigests(b *testing.B) {
 			b.ReportAllocs()
 			var memo registry.Memo
 			for b.Loop() {
-				if _, err := memo.ToolsDigest(surface.Tools, registry.DefaultLimits()); err != nil {
-					b.Fatal(err)
+				for _, surface := range surfaces {
+					if _, err := memo.ToolsDigest(surface.Tools, registry.DefaultLimits()); err != nil {
+						b.Fatal(err)
+					}
 				}
 			}
 		})
