@@ -3,7 +3,10 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os/exec"
+	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,23 +24,33 @@ const crowd = 16
 // and with the neighbour. One round takes some milliseconds, so ask for a few hundred:
 // -benchtime 400x.
 func BenchmarkANoisyNeighbour(b *testing.B) {
-	b.Run("limits=default", func(b *testing.B) { neighbours(b, []string{"resolve", "read"}) })
+	both := []string{"resolve", "read"}
+	b.Run("limits=default", func(b *testing.B) { neighbours(b, both, false) })
 	b.Run("limits.concurrent=2", func(b *testing.B) {
-		neighbours(b, []string{"resolve", "read"}, "COUNTERSIGN_LIMITS_CONCURRENT=2")
+		neighbours(b, both, false, "COUNTERSIGN_LIMITS_CONCURRENT=2")
+	})
+	// As docs/operate.md advises: worker and Temporal keep off the api's processors.
+	b.Run("limits=default,apart", func(b *testing.B) { neighbours(b, both, true) })
+	b.Run("limits.concurrent=2,apart", func(b *testing.B) {
+		neighbours(b, both, true, "COUNTERSIGN_LIMITS_CONCURRENT=2")
 	})
 	// Reads count against the limit as well, and would be refused.
 	b.Run("limits=5/s", func(b *testing.B) {
-		neighbours(b, []string{"resolve"}, "COUNTERSIGN_LIMITS_TENANT_REQUESTS_PER_SECOND=5", "COUNTERSIGN_LIMITS_TENANT_BURST=20")
+		neighbours(b, []string{"resolve"}, false, "COUNTERSIGN_LIMITS_TENANT_REQUESTS_PER_SECOND=5", "COUNTERSIGN_LIMITS_TENANT_BURST=20")
 	})
 }
 
-func neighbours(b *testing.B, names []string, env ...string) {
+func neighbours(b *testing.B, names []string, apart bool, env ...string) {
 	b.Helper()
 	d := newDev(b) // lends its Temporal and its demo server
 	d.start(b)
 	i := newInstallation(b, d, dbtest.Postgres(b), env...)
 	node := i.serve(b, "api")
-	i.serve(b, "worker")
+	worker := i.serve(b, "worker")
+	if apart {
+		confine(b, d.process)
+		confine(b, worker.process)
+	}
 	calm, noisy := i.caller(node, first), i.caller(node, second)
 	bring(b, calm, "calm", d.demoURL(), active)
 	calls := map[string]func(context.Context) error{
@@ -95,5 +108,17 @@ func neighbours(b *testing.B, names []string, env ...string) {
 		b.ReportMetric(float64(idle[name].Microseconds())/1000, name+"-idle-p95-ms")
 		b.ReportMetric(float64(loud[name].Microseconds())/1000, name+"-loud-p95-ms")
 		b.ReportMetric(float64(loud[name])/float64(idle[name]), name+"-x")
+	}
+}
+
+// confine leaves a process and all its threads the last processor alone.
+func confine(b *testing.B, p *process) {
+	b.Helper()
+	if runtime.NumCPU() < 2 {
+		b.Skip("one processor cannot be shared out")
+	}
+	out, err := exec.Command("taskset", "--all-tasks", "--cpu-list", "--pid", strconv.Itoa(runtime.NumCPU()-1), strconv.Itoa(p.cmd.Process.Pid)).CombinedOutput()
+	if err != nil {
+		b.Fatalf("%v: %s", err, out)
 	}
 }
