@@ -92,6 +92,7 @@ type Options struct {
 	Limits       *Limiter                  // of requests, shared by all listeners of a process; nil: none
 	Codec        http.Handler              // encrypts and decrypts workflow data for Temporal's UI; nil: there is no such endpoint
 	UIOrigin     string                    // of Temporal's UI, whose pages may ask Codec; empty: none may
+	Base         string                    // path at which browsers see the API, such as /registry/; requests that still have it lose it
 	Fallback     http.Handler              // answers all paths that are not the API's, without a token: the console
 	Open         map[string]http.Handler   // by pattern: what else everybody may read
 	MaxBody      int64                     // DefaultMaxBody when 0

@@ -19,6 +19,7 @@ import (
 // ServeHTTP is the door: what is not served without a token needs one before
 // anything else of the request is looked at.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r = h.below(r)
 	c := &call{id: uuid.Must(uuid.NewV7()).String(), method: r.Method + " " + r.URL.Path}
 	ctx := withCall(r.Context(), c)
 	r = r.WithContext(ctx)
@@ -83,6 +84,21 @@ func (h *Handler) enter(a *answer, r *http.Request, c *call) *registry.Error {
 	}
 	h.closed.ServeHTTP(a, r.WithContext(withPrincipal(r.Context(), p)))
 	return nil
+}
+
+// below takes the path off at which a proxy shows the installation, for those
+// that leave it on.
+func (h *Handler) below(r *http.Request) *http.Request {
+	prefix := strings.TrimSuffix(h.opts.Base, "/")
+	rest, ok := strings.CutPrefix(r.URL.Path, prefix+"/")
+	if prefix == "" || !ok {
+		return r
+	}
+	at := *r.URL
+	at.Path, at.RawPath = "/"+rest, strings.TrimPrefix(at.RawPath, prefix)
+	out := r.WithContext(r.Context())
+	out.URL = &at
+	return out
 }
 
 // isAPI says whether a path is the API's, so that nothing else may answer it.

@@ -402,6 +402,20 @@ func TestTheConsoleIsServedBesides(t *testing.T) {
 	}
 }
 
+// A proxy may leave the path on at which it shows the installation.
+func TestThePathOfAProxyIsTakenOff(t *testing.T) {
+	t.Parallel()
+	h := open(t, func(o *Options) { o.Base = "/registry/" })
+	for path, want := range map[string]int{
+		"/registry/factory/mcp-servers": 200, "/factory/mcp-servers": 200, "/registry/livez": 200, "/registry/factory/mcp-servers/a%2Fb": 404,
+		"/registry/registry/livez": 404, "/registries/livez": 404,
+	} {
+		if status, _, body := h.call(t, http.MethodGet, path, admin(alpha), "", nil); status != want {
+			t.Errorf("%s answers %d %s", path, status, body)
+		}
+	}
+}
+
 func TestTheAPINeedsItsParts(t *testing.T) {
 	t.Parallel()
 	if _, err := New(Options{}); registry.ReasonOf(err) != registry.ReasonInvalidArgument {

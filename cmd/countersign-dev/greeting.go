@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"countersign/console"
 	"countersign/registry"
 )
 
@@ -19,6 +20,7 @@ type greeting struct {
 func greet(w io.Writer, g greeting) {
 	fmt.Fprintf(w, `Countersign is ready (%.1f s).
 
+  Console      %s
   API          %s
   Temporal UI  %s
   Temporal     %s
@@ -26,7 +28,7 @@ func greet(w io.Writer, g greeting) {
                %s, without a token
   Data         %s
 
-`, g.Ready.Seconds(), g.API, g.UI, g.Temporal, g.Demo, beside(g.Demo, "/demo/stop"), beside(g.Demo, "/open/mcp"), g.DataDir)
+`, g.Ready.Seconds(), g.API+console.Path, g.API, g.UI, g.Temporal, g.Demo, beside(g.Demo, "/demo/stop"), beside(g.Demo, "/open/mcp"), g.DataDir)
 	fmt.Fprintf(w, `Tokens of every role of the tenants %q and %q: %s/tokens.json, new with each start.
 To be somebody for longer: countersign login --server %s
 

@@ -146,6 +146,7 @@ func run(ctx context.Context, o options, c *cobra.Command, out io.Writer) error 
 		return err
 	}
 	conf.Auth = trusting(conf.Auth, trusted)
+	conf.Console = signingIn(conf.Console, trusted)
 	authenticator, err := app.Authenticator(conf, log)
 	if err != nil {
 		return err
@@ -158,9 +159,6 @@ func run(ctx context.Context, o options, c *cobra.Command, out io.Writer) error 
 	if err != nil {
 		return err
 	}
-	pages := http.NewServeMux()
-	pages.Handle(issuerPath+"/", people.Handler())
-
 	temporal, err := embedded.Start(ctx, embedded.Options{
 		DatabaseFile: filepath.Join(o.dataDir, "temporal.db"), Listen: o.temporalListen, UIListen: o.uiListen,
 		SearchAttributes: worker.SearchAttributes(), Logger: app.Quiet(log),
@@ -183,6 +181,10 @@ func run(ctx context.Context, o options, c *cobra.Command, out io.Writer) error 
 		return err
 	}
 	defer engine.Close()
+	pages, err := devPages(conf, namespace, people)
+	if err != nil {
+		return err
+	}
 
 	demo := &http.Server{Handler: demoServer(people, trusted.Issuer, mcp), ReadHeaderTimeout: 10 * time.Second}
 	go func() {

@@ -13,6 +13,7 @@ import (
 	"countersign/api"
 	"countersign/cmd/internal/config"
 	"countersign/cmd/internal/issuer"
+	"countersign/console"
 	"countersign/registry"
 )
 
@@ -29,6 +30,8 @@ const (
 	tokenLife = 30 * 24 * time.Hour
 	// loginClient is the client id of the command line client.
 	loginClient = "countersign-cli"
+	// consoleClient is that of the web console.
+	consoleClient = "countersign-console"
 )
 
 // devUsers are the people of a development process: one of each role in each
@@ -84,7 +87,10 @@ func devIssuer(dataDir string, at net.Addr, demo string) (*issuer.Issuer, config
 	url := "http://" + here.String() + issuerPath
 	i, err := issuer.New(issuer.Options{
 		URL: url, File: filepath.Join(dataDir, "issuer.json"), Audience: audience, Users: devUsers(), Services: devServices(demo),
-		Clients: []issuer.Client{{ID: loginClient, Redirects: []string{"http://127.0.0.1/callback"}}},
+		Clients: []issuer.Client{
+			{ID: loginClient, Redirects: []string{"http://127.0.0.1/callback"}},
+			{ID: consoleClient, Redirects: []string{"http://" + here.String() + console.Path}, Remembers: true},
+		},
 	})
 	return i, config.Issuer{
 		Issuer: url, Audience: audience, Tenants: []string{firstTenant, secondTenant},
@@ -125,6 +131,15 @@ func (t tokenSet) write(path string) error {
 		return err
 	}
 	return os.Rename(temporary, path)
+}
+
+// signingIn lets people sign in to the console at the issuer, unless the
+// configuration says another.
+func signingIn(c config.Console, i config.Issuer) config.Console {
+	if c.Issuer == "" {
+		c.Issuer, c.ClientID = i.Issuer, consoleClient
+	}
+	return c
 }
 
 // loopback are the networks of this machine itself.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"countersign/cmd/internal/app"
 	"countersign/mcpclient"
 	"countersign/outbound"
 	"countersign/registry"
@@ -93,7 +94,7 @@ func (c *cli) capture(ctx context.Context, args []string, isCommand bool, f *cap
 		return err
 	}
 	target := registry.Target{Transport: registry.TransportStreamableHTTP, DialAddress: f.dialAddress, Authentication: registry.AuthNoneException}
-	client := &mcpclient.Client{Guard: guard, Limits: registry.DefaultLimits, Name: "countersign", Version: readBuild().Version}
+	client := &mcpclient.Client{Guard: guard, Limits: registry.DefaultLimits, Name: "countersign", Version: app.ReadBuild().Version}
 	headers, err := c.captureHeaders(ctx, f)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
+	"countersign/cmd/internal/app"
 	"countersign/proto/countersign/registry/v1/registryv1connect"
 )
 
@@ -240,7 +241,7 @@ func exposed(server string) bool {
 
 // identify says who asks, and with which program.
 func identify(bearer func(context.Context) (string, error)) connect.UnaryInterceptorFunc {
-	agent := "countersign/" + readBuild().Version
+	agent := "countersign/" + app.ReadBuild().Version
 	return func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
 			request.Header().Set("User-Agent", agent)

@@ -47,6 +47,7 @@ somebody countersigned it, and what changes after that is no longer callable.`,
 		newLoginCommand(c),
 		newLogoutCommand(c),
 		newWhoAmICommand(c),
+		newOpenCommand(c),
 	}
 	for _, command := range client {
 		c.addFlags(command.PersistentFlags())

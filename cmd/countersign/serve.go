@@ -112,6 +112,11 @@ func serve(ctx context.Context, role, file string, flags map[string]any) error {
 		return err
 	}
 	defer a.Temporal.Close()
+	if a.Listener != nil {
+		if a.Fallback, err = app.Console(conf, a.Namespace); err != nil {
+			return err
+		}
+	}
 	a.Ready = func() {
 		log.LogAttrs(ctx, slog.LevelInfo, "ready", slog.String("role", role), slog.String("listen", conf.Listen), slog.Bool("tls", conf.TLS.Enabled()))
 	}

@@ -151,6 +151,7 @@ func (a App) serve(ctx context.Context, secure func(net.Listener) net.Listener) 
 		Checks:       []api.Check{{Name: "temporal", Optional: true, Run: engine.Ping}},
 		DrainDelay:   a.Config.ShutdownDelay,
 		DrainTimeout: a.Config.ShutdownTimeout,
+		Base:         a.Config.Console.BasePath,
 		Fallback:     a.Fallback,
 		Open:         a.open(),
 		Limits:       limiter(a.Config.Limits),

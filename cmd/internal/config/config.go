@@ -50,6 +50,7 @@ type Config struct {
 	Retention Retention `koanf:"retention"`
 	Events    Events    `koanf:"events"`
 	Audit     Audit     `koanf:"audit"`
+	Console   Console   `koanf:"console"`
 	Log       Log       `koanf:"log"`
 
 	OAuth            OAuth            `koanf:"oauth"`
@@ -214,6 +215,7 @@ func Default() Config {
 		},
 		Events:                  Events{Source: "/countersign", NATS: NATS{Prefix: "countersign"}},
 		Audit:                   Audit{SealInterval: 10 * time.Second},
+		Console:                 Console{Enabled: true, BasePath: "/"},
 		WorkloadIdentity:        WorkloadIdentity{TokenLifetime: 5 * time.Minute},
 		Log:                     Log{Level: "info", Format: "json"},
 		HandshakeTimeoutSeconds: 10,
@@ -232,7 +234,7 @@ func (d Database) Options(log *slog.Logger) db.Options {
 // listKeys hold lists of words, which the environment separates by commas.
 var listKeys = []string{
 	"hosts", "outbound.allow_networks", "outbound.connection_networks", "auth.allow_networks", "secrets.vault.allow_networks", "audit.public_keys",
-	"oauth.registration_issuers", "events.kafka.brokers",
+	"oauth.registration_issuers", "events.kafka.brokers", "console.scopes", "console.connect_origins",
 }
 
 // Load reads the configuration: base, then the file if there is one, then the
@@ -321,7 +323,7 @@ func (c Config) validate() error {
 	if c.Processes < 1 || c.Processes > 256 {
 		return fmt.Errorf("processes must be 1 to 256, not %d", c.Processes)
 	}
-	for _, check := range []func() error{c.TLS.validate, c.Limits.validate, c.Quotas.validate, c.Temporal.validate, c.Audit.validate, c.OAuth.validate, c.WorkloadIdentity.validate, c.Events.validate} {
+	for _, check := range []func() error{c.TLS.validate, c.Limits.validate, c.Quotas.validate, c.Temporal.validate, c.Audit.validate, c.OAuth.validate, c.WorkloadIdentity.validate, c.Events.validate, c.validateConsole} {
 		if err := check(); err != nil {
 			return err
 		}

@@ -34,7 +34,8 @@ var pagePolicy = func() string {
 // request is an authorization request that may be answered.
 type request struct {
 	client, redirect, state, nonce, challenge string
-	scopes                                    []string
+	scopes, prompts                           []string
+	remembers                                 bool // the client lets browsers stay signed in
 }
 
 var challenge = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
@@ -49,7 +50,7 @@ func (i *Issuer) read(q url.Values) (r request, fault string, ok bool) {
 	}
 	r = request{
 		client: q.Get("client_id"), redirect: q.Get("redirect_uri"), state: q.Get("state"), nonce: q.Get("nonce"),
-		challenge: q.Get("code_challenge"), scopes: strings.Fields(q.Get("scope")),
+		challenge: q.Get("code_challenge"), scopes: strings.Fields(q.Get("scope")), prompts: strings.Fields(q.Get("prompt")),
 	}
 	n := slices.IndexFunc(i.o.Clients, func(c Client) bool { return c.ID == r.client })
 	if n < 0 {
@@ -58,6 +59,7 @@ func (i *Issuer) read(q url.Values) (r request, fault string, ok bool) {
 	if !slices.ContainsFunc(i.o.Clients[n].Redirects, func(registered string) bool { return sameRedirect(registered, r.redirect) }) {
 		return r, "the client is not to be answered there", false
 	}
+	r.remembers = i.o.Clients[n].Remembers
 	switch {
 	case q.Get("response_type") != "code":
 		return r, "unsupported_response_type", true
@@ -99,6 +101,14 @@ func (i *Issuer) page(w http.ResponseWriter, r *http.Request) {
 		i.answer(w, r, asked, url.Values{"error": {fault}})
 		return
 	}
+	if who, known := i.remembered(r); asked.remembers && known && !asked.shows() {
+		i.answer(w, r, asked, i.codeFor(asked, who))
+		return
+	}
+	if slices.Contains(asked.prompts, "none") {
+		i.answer(w, r, asked, url.Values{"error": {"login_required"}})
+		return
+	}
 	type person struct{ Key, Subject, Tenant, Roles string }
 	var people []person
 	for _, u := range i.o.Users {
@@ -134,7 +144,14 @@ func (i *Issuer) signIn(w http.ResponseWriter, r *http.Request) {
 		i.answer(w, r, asked, url.Values{"error": {"access_denied"}})
 		return
 	}
-	i.answer(w, r, asked, url.Values{"code": {i.codes.make(code{request: asked, user: who}, i.o.Now())}})
+	if asked.remembers {
+		i.remember(w, who.key())
+	}
+	i.answer(w, r, asked, i.codeFor(asked, who))
+}
+
+func (i *Issuer) codeFor(asked request, who User) url.Values {
+	return url.Values{"code": {i.codes.make(code{request: asked, user: who}, i.o.Now())}}
 }
 
 func (i *Issuer) user(key string) (User, bool) {

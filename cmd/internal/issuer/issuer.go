@@ -50,6 +50,9 @@ type Client struct {
 	// port of a redirect to 127.0.0.1 or ::1 that names none, which is free
 	// (RFC 8252, section 7.3).
 	Redirects []string
+	// Remembers lets a browser that signed in once be answered without the page,
+	// until somebody asks for it (prompt=login) or signs out.
+	Remembers bool
 }
 
 // Service is a program that gets tokens for itself by its secret, which the
@@ -190,6 +193,7 @@ func (i *Issuer) Handler() http.Handler {
 	mux.HandleFunc("GET "+i.prefix+"/keys", i.keys)
 	mux.HandleFunc("GET "+i.prefix+"/authorize", i.page)
 	mux.HandleFunc("POST "+i.prefix+"/authorize", i.signIn)
+	mux.HandleFunc("GET "+i.prefix+"/logout", i.signOut)
 	mux.HandleFunc("POST "+i.prefix+"/token", i.token)
 	mux.HandleFunc("POST "+i.prefix+"/revoke", i.revoke)
 	own := http.NewCrossOriginProtection().Handler(mux)
@@ -226,6 +230,7 @@ func (i *Issuer) discovery(w http.ResponseWriter, _ *http.Request) {
 		"authorization_endpoint":                         i.o.URL + "/authorize",
 		"token_endpoint":                                 i.o.URL + "/token",
 		"revocation_endpoint":                            i.o.URL + "/revoke",
+		"end_session_endpoint":                           i.o.URL + "/logout",
 		"jwks_uri":                                       i.o.URL + "/keys",
 		"response_types_supported":                       []string{"code"},
 		"response_modes_supported":                       []string{"query"},

@@ -58,7 +58,7 @@ func open(t *testing.T, file string) *house {
 	var err error
 	h.Issuer, err = issuer.New(issuer.Options{
 		URL: h.url, File: file, Audience: "api", Users: []issuer.User{alice}, Now: h.now,
-		Clients: []issuer.Client{{ID: "cli", Redirects: []string{"http://127.0.0.1/callback"}}, {ID: "web", Redirects: []string{"http://127.0.0.1:8080/done"}}},
+		Clients: []issuer.Client{{ID: "cli", Redirects: []string{"http://127.0.0.1/callback"}}, {ID: "web", Redirects: []string{"http://127.0.0.1:8080/done"}}, {ID: "pages", Redirects: []string{"http://127.0.0.1:8080/console/"}, Remembers: true}},
 		Services: []issuer.Service{{ID: "robot", As: issuer.User{Subject: "robot", Tenant: "default", Scopes: []string{"internal"}}}, {
 			ID: "visitor", As: issuer.User{Subject: "visitor", Scopes: []string{"tools"}}, Resources: []string{"http://a.example/mcp", "http://b.example/mcp"},
 		}},
