@@ -46,6 +46,7 @@ var access = map[string]rule{
 	registryv1connect.McpServerServiceGetReviewProcedure:               {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.McpServerServiceGetDiffProcedure:                 {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.McpServerServiceGetMcpServerHealthProcedure:      {scope: registry.ScopeRead, roles: readers},
+	registryv1connect.McpServerServiceGetFleetHealthProcedure:          {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.McpServerServiceListProbesProcedure:              {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.McpServerServiceListSnapshotsProcedure:           {scope: registry.ScopeRead, roles: readers},
 	registryv1connect.McpServerServiceListDecisionsProcedure:           {scope: registry.ScopeRead, roles: readers},

@@ -19,10 +19,11 @@ import (
 // ServeHTTP is the door: what is not served without a token needs one before
 // anything else of the request is looked at.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	r = h.below(r)
-	c := &call{id: uuid.Must(uuid.NewV7()).String(), method: r.Method + " " + r.URL.Path}
+	c := &call{id: uuid.Must(uuid.NewV7()).String()}
 	ctx := withCall(r.Context(), c)
 	r = r.WithContext(ctx)
+	r.URL = h.below(r.URL)
+	c.method = r.Method + " " + r.URL.Path
 	w.Header().Set("X-Request-ID", c.id)
 	harden(w, r, !isAPI(r.URL.Path) && h.opts.Fallback != nil)
 	a := &answer{
@@ -88,17 +89,15 @@ func (h *Handler) enter(a *answer, r *http.Request, c *call) *registry.Error {
 
 // below takes the path off at which a proxy shows the installation, for those
 // that leave it on.
-func (h *Handler) below(r *http.Request) *http.Request {
+func (h *Handler) below(u *url.URL) *url.URL {
 	prefix := strings.TrimSuffix(h.opts.Base, "/")
-	rest, ok := strings.CutPrefix(r.URL.Path, prefix+"/")
+	rest, ok := strings.CutPrefix(u.Path, prefix+"/")
 	if prefix == "" || !ok {
-		return r
+		return u
 	}
-	at := *r.URL
+	at := *u
 	at.Path, at.RawPath = "/"+rest, strings.TrimPrefix(at.RawPath, prefix)
-	out := r.WithContext(r.Context())
-	out.URL = &at
-	return out
+	return &at
 }
 
 // isAPI says whether a path is the API's, so that nothing else may answer it.

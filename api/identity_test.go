@@ -38,6 +38,7 @@ var about = map[string]func(ref, toolID string) proto.Message{
 	doInspect:  func(ref, _ string) proto.Message { return &pb.GetReviewRequest{ServerId: ref} },
 	doDiff:     func(ref, _ string) proto.Message { return &pb.GetDiffRequest{ServerId: ref} },
 	doHealth:   func(ref, _ string) proto.Message { return &pb.GetMcpServerHealthRequest{ServerId: ref} },
+	doFleet:    func(string, string) proto.Message { return &pb.GetFleetHealthRequest{} },
 	doProbes:   func(ref, _ string) proto.Message { return &pb.ListProbesRequest{ServerId: ref} },
 	doPast:     func(ref, _ string) proto.Message { return &pb.ListSnapshotsRequest{ServerId: ref} },
 	doDecided:  func(ref, _ string) proto.Message { return &pb.ListDecisionsRequest{ServerId: ref, ShowLines: true} },
@@ -279,7 +280,7 @@ func TestRolesHoldOnEveryFace(t *testing.T) {
 				}
 			}
 			for role, procedures := range map[registry.Role][]string{
-				registry.RoleObserver: {doGet, doList, doShow, doRuns, doTools, doTool, doInspect, doDiff, doPast, doDecided, doHealth, doProbes}, executor: {doResolve, doBatch, doOffer},
+				registry.RoleObserver: {doGet, doList, doShow, doRuns, doTools, doTool, doInspect, doDiff, doPast, doDecided, doHealth, doFleet, doProbes}, executor: {doResolve, doBatch, doOffer},
 				registry.RoleOperator: {doTest},
 			} {
 				for _, procedure := range procedures {

@@ -15,7 +15,7 @@ var (
 	serverFilter = map[string]field{
 		"name": {kind: textField}, "owner": {kind: textField}, "connection": {kind: textField}, "labels": {kind: mapField},
 		"state": wordsOf(states), "direction": wordsOf(directions), "transport": wordsOf(transports), "authentication": wordsOf(authentications),
-		"review": wordsOf(reviews),
+		"review": wordsOf(reviews), "health": wordsOf(levels), "drifted": {kind: boolField}, "expiring": {kind: boolField},
 	}
 	toolFilter = map[string]field{
 		"tool_id": {kind: textField}, "name": {kind: textField}, "server_id": {kind: textField}, "server": {kind: textField},

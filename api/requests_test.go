@@ -34,6 +34,7 @@ const (
 	doInspect    = registryv1connect.McpServerServiceGetReviewProcedure
 	doDiff       = registryv1connect.McpServerServiceGetDiffProcedure
 	doHealth     = registryv1connect.McpServerServiceGetMcpServerHealthProcedure
+	doFleet      = registryv1connect.McpServerServiceGetFleetHealthProcedure
 	doProbes     = registryv1connect.McpServerServiceListProbesProcedure
 	doPast       = registryv1connect.McpServerServiceListSnapshotsProcedure
 	doDecided    = registryv1connect.McpServerServiceListDecisionsProcedure

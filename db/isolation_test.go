@@ -94,6 +94,14 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 				v, probes, next, err := st.Probes(ctx, id, db.Page{})
 				return []any{v, probes, next}, err
 			}),
+			"Fleet": of(func(st *db.Store, _, _, _, _, _ string) (any, error) {
+				v, err := st.Fleet(ctx)
+				v.At = time.Time{}
+				return v, err
+			}),
+			"FleetWindows": of(func(st *db.Store, _, _, _, _, _ string) (any, error) {
+				return st.FleetWindows(ctx, time.Now().Add(-time.Hour), time.Now().Add(time.Hour), 4)
+			}),
 			"Uptime": of(func(st *db.Store, id, _, _, _, _ string) (any, error) { return st.Uptime(ctx, id, time.Time{}) }),
 			"Tools": of(func(st *db.Store, id, _, _, _, _ string) (any, error) {
 				v, next, total, err := st.Tools(ctx, db.ToolQuery{Conditions: []db.Condition{{Field: "server_id", Op: db.OpIs, Value: id}}})

@@ -15,7 +15,8 @@ import (
 type ServerQuery struct {
 	Page
 	// Conditions may ask for name, state, direction, transport, authentication,
-	// owner, connection, review (its status) and labels.KEY.
+	// owner, connection, review (its status), health (its level), drifted, expiring
+	// and labels.KEY.
 	Conditions []Condition
 	// Order is by name, create_time or update_time.
 	Order Order
@@ -26,8 +27,8 @@ type ServerQuery struct {
 var serverFields = map[string]field{
 	"name": {sql: "s.name"}, "state": {sql: "s.state"}, "direction": {sql: "s.direction"}, "transport": {sql: "s.transport"},
 	"authentication": {sql: "s.authentication"}, "owner": {sql: "s.owner"}, "connection": {sql: "s.connection_name"},
-	"review": {sql: "s.review_status"},
-	"labels": {kind: labelField},
+	"review": {sql: "s.review_status"}, "labels": {kind: labelField},
+	"drifted": {sql: drifted, kind: boolField}, "expiring": {sql: expiringServers, kind: boolField},
 }
 
 var serverOrders = map[string]struct {
@@ -83,7 +84,7 @@ func (s *Store) Servers(ctx context.Context, query ServerQuery) (views []ServerV
 		if !known {
 			return registry.Errorf(registry.ReasonInvalidOrder, "servers are ordered by name, create_time or update_time")
 		}
-		chosen, err := s.serverFilter(s.servers(q), query)
+		chosen, err := s.serverFilter(ctx, q, query)
 		if err != nil {
 			return err
 		}
@@ -110,19 +111,30 @@ func (s *Store) Servers(ctx context.Context, query ServerQuery) (views []ServerV
 	return views, next, total, err
 }
 
-func (s *Store) serverFilter(q *bun.SelectQuery, query ServerQuery) (*bun.SelectQuery, error) {
-	retired := query.ShowRetired
+func (s *Store) serverFilter(ctx context.Context, q bun.IDB, query ServerQuery) (*bun.SelectQuery, error) {
+	chosen, retired := s.servers(q), query.ShowRetired
+	now, err := s.db.engine.now(ctx, q)
+	if err != nil {
+		return nil, err
+	}
 	for _, c := range query.Conditions {
 		retired = retired || c == Condition{"state", OpIs, string(registry.StateRetired)}
-		var err error
-		if q, err = s.db.engine.where(q, c, serverFields); err != nil {
+		switch c.Field {
+		case "health":
+			chosen, err = s.asWell(ctx, q, chosen, c)
+		case "expiring":
+			chosen, err = s.db.engine.where(chosen, c, serverFields, s.tenant, now.Add(ExpiringSoon))
+		default:
+			chosen, err = s.db.engine.where(chosen, c, serverFields)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
 	if !retired {
-		q = q.Where("s.state <> ?", registry.StateRetired)
+		chosen = chosen.Where("s.state <> ?", registry.StateRetired)
 	}
-	return q, nil
+	return chosen, nil
 }
 
 // views counts what the servers of a page have, in two queries for all.

@@ -611,6 +611,382 @@ func (x *ListProbesResponse) GetNextPageToken() string {
 	return ""
 }
 
+// Request of GetFleetHealth.
+type GetFleetHealthRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How far back the history goes; 24 hours when unset, 92 days at most. No
+	// further than probes are kept.
+	Period *durationpb.Duration `protobuf:"bytes,1,opt,name=period,proto3" json:"period,omitempty"`
+	// In how many parts; 48 when 0. Each shows its last window of probes.
+	Parts         int32 `protobuf:"varint,2,opt,name=parts,proto3" json:"parts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetFleetHealthRequest) Reset() {
+	*x = GetFleetHealthRequest{}
+	mi := &file_countersign_registry_v1_health_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetFleetHealthRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetFleetHealthRequest) ProtoMessage() {}
+
+func (x *GetFleetHealthRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_health_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetFleetHealthRequest.ProtoReflect.Descriptor instead.
+func (*GetFleetHealthRequest) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_health_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *GetFleetHealthRequest) GetPeriod() *durationpb.Duration {
+	if x != nil {
+		return x.Period
+	}
+	return nil
+}
+
+func (x *GetFleetHealthRequest) GetParts() int32 {
+	if x != nil {
+		return x.Parts
+	}
+	return 0
+}
+
+// Answer of GetFleetHealth.
+type GetFleetHealthResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many servers are live.
+	Servers int32 `protobuf:"varint,1,opt,name=servers,proto3" json:"servers,omitempty"`
+	// How many are in each state; states without any are left out.
+	States []*StateCount `protobuf:"bytes,2,rep,name=states,proto3" json:"states,omitempty"`
+	// How many are how well, for which reason: the worst first, of equals the most.
+	Health []*HealthCount `protobuf:"bytes,3,rep,name=health,proto3" json:"health,omitempty"`
+	// How many wait for an approval: review = pending.
+	NeedsReview int32 `protobuf:"varint,4,opt,name=needs_review,json=needsReview,proto3" json:"needs_review,omitempty"`
+	// How many differ from what was approved: drifted = true.
+	Drifted int32 `protobuf:"varint,5,opt,name=drifted,proto3" json:"drifted,omitempty"`
+	// Of how many an exception, an approval or a request ends within 14 days:
+	// expiring = true.
+	Expiring int32 `protobuf:"varint,6,opt,name=expiring,proto3" json:"expiring,omitempty"`
+	// How the fleet was, the oldest first; parts without probes are left out.
+	History       []*FleetWindow `protobuf:"bytes,7,rep,name=history,proto3" json:"history,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetFleetHealthResponse) Reset() {
+	*x = GetFleetHealthResponse{}
+	mi := &file_countersign_registry_v1_health_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetFleetHealthResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetFleetHealthResponse) ProtoMessage() {}
+
+func (x *GetFleetHealthResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_health_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetFleetHealthResponse.ProtoReflect.Descriptor instead.
+func (*GetFleetHealthResponse) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_health_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *GetFleetHealthResponse) GetServers() int32 {
+	if x != nil {
+		return x.Servers
+	}
+	return 0
+}
+
+func (x *GetFleetHealthResponse) GetStates() []*StateCount {
+	if x != nil {
+		return x.States
+	}
+	return nil
+}
+
+func (x *GetFleetHealthResponse) GetHealth() []*HealthCount {
+	if x != nil {
+		return x.Health
+	}
+	return nil
+}
+
+func (x *GetFleetHealthResponse) GetNeedsReview() int32 {
+	if x != nil {
+		return x.NeedsReview
+	}
+	return 0
+}
+
+func (x *GetFleetHealthResponse) GetDrifted() int32 {
+	if x != nil {
+		return x.Drifted
+	}
+	return 0
+}
+
+func (x *GetFleetHealthResponse) GetExpiring() int32 {
+	if x != nil {
+		return x.Expiring
+	}
+	return 0
+}
+
+func (x *GetFleetHealthResponse) GetHistory() []*FleetWindow {
+	if x != nil {
+		return x.History
+	}
+	return nil
+}
+
+// How many servers are in a state.
+type StateCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The state.
+	State McpServerState `protobuf:"varint,1,opt,name=state,proto3,enum=countersign.registry.v1.McpServerState" json:"state,omitempty"`
+	// How many.
+	Servers       int32 `protobuf:"varint,2,opt,name=servers,proto3" json:"servers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StateCount) Reset() {
+	*x = StateCount{}
+	mi := &file_countersign_registry_v1_health_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StateCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StateCount) ProtoMessage() {}
+
+func (x *StateCount) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_health_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StateCount.ProtoReflect.Descriptor instead.
+func (*StateCount) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_health_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *StateCount) GetState() McpServerState {
+	if x != nil {
+		return x.State
+	}
+	return McpServerState_MCP_SERVER_STATE_UNSPECIFIED
+}
+
+func (x *StateCount) GetServers() int32 {
+	if x != nil {
+		return x.Servers
+	}
+	return 0
+}
+
+// How many servers are as well as this for one reason.
+type HealthCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How well.
+	Level HealthLevel `protobuf:"varint,1,opt,name=level,proto3,enum=countersign.registry.v1.HealthLevel" json:"level,omitempty"`
+	// Why, as a stable code.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// How many.
+	Servers       int32 `protobuf:"varint,3,opt,name=servers,proto3" json:"servers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HealthCount) Reset() {
+	*x = HealthCount{}
+	mi := &file_countersign_registry_v1_health_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HealthCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HealthCount) ProtoMessage() {}
+
+func (x *HealthCount) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_health_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HealthCount.ProtoReflect.Descriptor instead.
+func (*HealthCount) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_health_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *HealthCount) GetLevel() HealthLevel {
+	if x != nil {
+		return x.Level
+	}
+	return HealthLevel_HEALTH_LEVEL_UNSPECIFIED
+}
+
+func (x *HealthCount) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *HealthCount) GetServers() int32 {
+	if x != nil {
+		return x.Servers
+	}
+	return 0
+}
+
+// What one window of probes said of the fleet.
+type FleetWindow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The window.
+	Window *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=window,proto3" json:"window,omitempty"`
+	// Of how many servers the handshake and the list of tools were fine.
+	Ok int32 `protobuf:"varint,2,opt,name=ok,proto3" json:"ok,omitempty"`
+	// Of how many the handshake failed.
+	Failed int32 `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
+	// Of how many the list of tools could not be read.
+	ListFaults int32 `protobuf:"varint,4,opt,name=list_faults,json=listFaults,proto3" json:"list_faults,omitempty"`
+	// Of how many it says nothing.
+	Withheld int32 `protobuf:"varint,5,opt,name=withheld,proto3" json:"withheld,omitempty"`
+	// The median of how long good probes took. Unset when there is none.
+	LatencyP50 *durationpb.Duration `protobuf:"bytes,6,opt,name=latency_p50,json=latencyP50,proto3" json:"latency_p50,omitempty"`
+	// What nine of ten took at most.
+	LatencyP90    *durationpb.Duration `protobuf:"bytes,7,opt,name=latency_p90,json=latencyP90,proto3" json:"latency_p90,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FleetWindow) Reset() {
+	*x = FleetWindow{}
+	mi := &file_countersign_registry_v1_health_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FleetWindow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FleetWindow) ProtoMessage() {}
+
+func (x *FleetWindow) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_health_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FleetWindow.ProtoReflect.Descriptor instead.
+func (*FleetWindow) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_health_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *FleetWindow) GetWindow() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Window
+	}
+	return nil
+}
+
+func (x *FleetWindow) GetOk() int32 {
+	if x != nil {
+		return x.Ok
+	}
+	return 0
+}
+
+func (x *FleetWindow) GetFailed() int32 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *FleetWindow) GetListFaults() int32 {
+	if x != nil {
+		return x.ListFaults
+	}
+	return 0
+}
+
+func (x *FleetWindow) GetWithheld() int32 {
+	if x != nil {
+		return x.Withheld
+	}
+	return 0
+}
+
+func (x *FleetWindow) GetLatencyP50() *durationpb.Duration {
+	if x != nil {
+		return x.LatencyP50
+	}
+	return nil
+}
+
+func (x *FleetWindow) GetLatencyP90() *durationpb.Duration {
+	if x != nil {
+		return x.LatencyP90
+	}
+	return nil
+}
+
 var File_countersign_registry_v1_health_proto protoreflect.FileDescriptor
 
 const file_countersign_registry_v1_health_proto_rawDesc = "" +
@@ -667,7 +1043,37 @@ const file_countersign_registry_v1_health_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\tpageToken\"t\n" +
 	"\x12ListProbesResponse\x126\n" +
 	"\x06probes\x18\x01 \x03(\v2\x1e.countersign.registry.v1.ProbeR\x06probes\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xbb\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"~\n" +
+	"\x15GetFleetHealthRequest\x12D\n" +
+	"\x06period\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x94\xe5\x032\x02\b<R\x06period\x12\x1f\n" +
+	"\x05parts\x18\x02 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\x05parts\"\xc6\x02\n" +
+	"\x16GetFleetHealthResponse\x12\x18\n" +
+	"\aservers\x18\x01 \x01(\x05R\aservers\x12;\n" +
+	"\x06states\x18\x02 \x03(\v2#.countersign.registry.v1.StateCountR\x06states\x12<\n" +
+	"\x06health\x18\x03 \x03(\v2$.countersign.registry.v1.HealthCountR\x06health\x12!\n" +
+	"\fneeds_review\x18\x04 \x01(\x05R\vneedsReview\x12\x18\n" +
+	"\adrifted\x18\x05 \x01(\x05R\adrifted\x12\x1a\n" +
+	"\bexpiring\x18\x06 \x01(\x05R\bexpiring\x12>\n" +
+	"\ahistory\x18\a \x03(\v2$.countersign.registry.v1.FleetWindowR\ahistory\"e\n" +
+	"\n" +
+	"StateCount\x12=\n" +
+	"\x05state\x18\x01 \x01(\x0e2'.countersign.registry.v1.McpServerStateR\x05state\x12\x18\n" +
+	"\aservers\x18\x02 \x01(\x05R\aservers\"{\n" +
+	"\vHealthCount\x12:\n" +
+	"\x05level\x18\x01 \x01(\x0e2$.countersign.registry.v1.HealthLevelR\x05level\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
+	"\aservers\x18\x03 \x01(\x05R\aservers\"\x9e\x02\n" +
+	"\vFleetWindow\x122\n" +
+	"\x06window\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x06window\x12\x0e\n" +
+	"\x02ok\x18\x02 \x01(\x05R\x02ok\x12\x16\n" +
+	"\x06failed\x18\x03 \x01(\x05R\x06failed\x12\x1f\n" +
+	"\vlist_faults\x18\x04 \x01(\x05R\n" +
+	"listFaults\x12\x1a\n" +
+	"\bwithheld\x18\x05 \x01(\x05R\bwithheld\x12:\n" +
+	"\vlatency_p50\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"latencyP50\x12:\n" +
+	"\vlatency_p90\x18\a \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"latencyP90*\xbb\x01\n" +
 	"\fProbeOutcome\x12\x1d\n" +
 	"\x19PROBE_OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10PROBE_OUTCOME_OK\x10\x01\x12\x18\n" +
@@ -689,7 +1095,7 @@ func file_countersign_registry_v1_health_proto_rawDescGZIP() []byte {
 }
 
 var file_countersign_registry_v1_health_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_countersign_registry_v1_health_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_countersign_registry_v1_health_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_countersign_registry_v1_health_proto_goTypes = []any{
 	(ProbeOutcome)(0),                  // 0: countersign.registry.v1.ProbeOutcome
 	(*GetMcpServerHealthRequest)(nil),  // 1: countersign.registry.v1.GetMcpServerHealthRequest
@@ -698,30 +1104,46 @@ var file_countersign_registry_v1_health_proto_goTypes = []any{
 	(*Probe)(nil),                      // 4: countersign.registry.v1.Probe
 	(*ListProbesRequest)(nil),          // 5: countersign.registry.v1.ListProbesRequest
 	(*ListProbesResponse)(nil),         // 6: countersign.registry.v1.ListProbesResponse
-	(*durationpb.Duration)(nil),        // 7: google.protobuf.Duration
-	(*Health)(nil),                     // 8: countersign.registry.v1.Health
-	(*timestamppb.Timestamp)(nil),      // 9: google.protobuf.Timestamp
+	(*GetFleetHealthRequest)(nil),      // 7: countersign.registry.v1.GetFleetHealthRequest
+	(*GetFleetHealthResponse)(nil),     // 8: countersign.registry.v1.GetFleetHealthResponse
+	(*StateCount)(nil),                 // 9: countersign.registry.v1.StateCount
+	(*HealthCount)(nil),                // 10: countersign.registry.v1.HealthCount
+	(*FleetWindow)(nil),                // 11: countersign.registry.v1.FleetWindow
+	(*durationpb.Duration)(nil),        // 12: google.protobuf.Duration
+	(*Health)(nil),                     // 13: countersign.registry.v1.Health
+	(*timestamppb.Timestamp)(nil),      // 14: google.protobuf.Timestamp
+	(McpServerState)(0),                // 15: countersign.registry.v1.McpServerState
+	(HealthLevel)(0),                   // 16: countersign.registry.v1.HealthLevel
 }
 var file_countersign_registry_v1_health_proto_depIdxs = []int32{
-	7,  // 0: countersign.registry.v1.GetMcpServerHealthRequest.period:type_name -> google.protobuf.Duration
-	8,  // 1: countersign.registry.v1.GetMcpServerHealthResponse.health:type_name -> countersign.registry.v1.Health
+	12, // 0: countersign.registry.v1.GetMcpServerHealthRequest.period:type_name -> google.protobuf.Duration
+	13, // 1: countersign.registry.v1.GetMcpServerHealthResponse.health:type_name -> countersign.registry.v1.Health
 	3,  // 2: countersign.registry.v1.GetMcpServerHealthResponse.uptime:type_name -> countersign.registry.v1.Uptime
 	4,  // 3: countersign.registry.v1.GetMcpServerHealthResponse.last_probe:type_name -> countersign.registry.v1.Probe
-	9,  // 4: countersign.registry.v1.Uptime.start_time:type_name -> google.protobuf.Timestamp
-	7,  // 5: countersign.registry.v1.Uptime.latency_p50:type_name -> google.protobuf.Duration
-	7,  // 6: countersign.registry.v1.Uptime.latency_p90:type_name -> google.protobuf.Duration
-	7,  // 7: countersign.registry.v1.Uptime.latency_p99:type_name -> google.protobuf.Duration
-	9,  // 8: countersign.registry.v1.Probe.window:type_name -> google.protobuf.Timestamp
-	9,  // 9: countersign.registry.v1.Probe.time:type_name -> google.protobuf.Timestamp
+	14, // 4: countersign.registry.v1.Uptime.start_time:type_name -> google.protobuf.Timestamp
+	12, // 5: countersign.registry.v1.Uptime.latency_p50:type_name -> google.protobuf.Duration
+	12, // 6: countersign.registry.v1.Uptime.latency_p90:type_name -> google.protobuf.Duration
+	12, // 7: countersign.registry.v1.Uptime.latency_p99:type_name -> google.protobuf.Duration
+	14, // 8: countersign.registry.v1.Probe.window:type_name -> google.protobuf.Timestamp
+	14, // 9: countersign.registry.v1.Probe.time:type_name -> google.protobuf.Timestamp
 	0,  // 10: countersign.registry.v1.Probe.outcome:type_name -> countersign.registry.v1.ProbeOutcome
-	7,  // 11: countersign.registry.v1.Probe.duration:type_name -> google.protobuf.Duration
-	9,  // 12: countersign.registry.v1.Probe.since:type_name -> google.protobuf.Timestamp
+	12, // 11: countersign.registry.v1.Probe.duration:type_name -> google.protobuf.Duration
+	14, // 12: countersign.registry.v1.Probe.since:type_name -> google.protobuf.Timestamp
 	4,  // 13: countersign.registry.v1.ListProbesResponse.probes:type_name -> countersign.registry.v1.Probe
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	12, // 14: countersign.registry.v1.GetFleetHealthRequest.period:type_name -> google.protobuf.Duration
+	9,  // 15: countersign.registry.v1.GetFleetHealthResponse.states:type_name -> countersign.registry.v1.StateCount
+	10, // 16: countersign.registry.v1.GetFleetHealthResponse.health:type_name -> countersign.registry.v1.HealthCount
+	11, // 17: countersign.registry.v1.GetFleetHealthResponse.history:type_name -> countersign.registry.v1.FleetWindow
+	15, // 18: countersign.registry.v1.StateCount.state:type_name -> countersign.registry.v1.McpServerState
+	16, // 19: countersign.registry.v1.HealthCount.level:type_name -> countersign.registry.v1.HealthLevel
+	14, // 20: countersign.registry.v1.FleetWindow.window:type_name -> google.protobuf.Timestamp
+	12, // 21: countersign.registry.v1.FleetWindow.latency_p50:type_name -> google.protobuf.Duration
+	12, // 22: countersign.registry.v1.FleetWindow.latency_p90:type_name -> google.protobuf.Duration
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_countersign_registry_v1_health_proto_init() }
@@ -737,7 +1159,7 @@ func file_countersign_registry_v1_health_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_countersign_registry_v1_health_proto_rawDesc), len(file_countersign_registry_v1_health_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   6,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -529,7 +529,8 @@ type ListMcpServersRequest struct {
 	// next_page_token of the page before, with the same filter and order.
 	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// AIP-160: comparisons of name, state, direction, transport, authentication,
-	// owner and labels.KEY, joined by AND.
+	// owner, connection, review, health (healthy, degraded, unhealthy, unknown),
+	// drifted, expiring (within 14 days) and labels.KEY, joined by AND.
 	Filter string `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
 	// name, create_time or update_time, with " desc" behind it for the reverse.
 	OrderBy string `protobuf:"bytes,4,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
@@ -3859,7 +3860,7 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\x17CAPABILITY_BLOCKER_LOOK\x10\x02\x12\x1e\n" +
 	"\x1aCAPABILITY_BLOCKER_VERSION\x10\x03\x12\x1b\n" +
 	"\x17CAPABILITY_BLOCKER_TOOL\x10\x04\x12\x1f\n" +
-	"\x1bCAPABILITY_BLOCKER_ARGUMENT\x10\x052\xcf\x1c\n" +
+	"\x1bCAPABILITY_BLOCKER_ARGUMENT\x10\x052\xe5\x1d\n" +
 	"\x10McpServerService\x12\xa3\x01\n" +
 	"\x11RegisterMcpServer\x121.countersign.registry.v1.RegisterMcpServerRequest\x1a2.countersign.registry.v1.RegisterMcpServerResponse\"'\x82\xd3\xe4\x93\x02!:\x01*b\x06server\"\x14/factory/mcp-servers\x12\xa0\x01\n" +
 	"\fGetMcpServer\x12,.countersign.registry.v1.GetMcpServerRequest\x1a-.countersign.registry.v1.GetMcpServerResponse\"3\x82\xd3\xe4\x93\x02*b\x06server\x12 /factory/mcp-servers/{server_id}\x90\x02\x01\x12\x92\x01\n" +
@@ -3871,7 +3872,8 @@ const file_countersign_registry_v1_mcp_server_service_proto_rawDesc = "" +
 	"\x13GetCapabilityReport\x123.countersign.registry.v1.GetCapabilityReportRequest\x1a4.countersign.registry.v1.GetCapabilityReportResponse\"E\x82\xd3\xe4\x93\x02<b\x06report\x122/factory/mcp-servers/{server_id}/capability-report\x90\x02\x01\x12\x96\x01\n" +
 	"\tGetReview\x12).countersign.registry.v1.GetReviewRequest\x1a*.countersign.registry.v1.GetReviewResponse\"2\x82\xd3\xe4\x93\x02)\x12'/factory/mcp-servers/{server_id}/review\x90\x02\x01\x12\x8e\x01\n" +
 	"\aGetDiff\x12'.countersign.registry.v1.GetDiffRequest\x1a(.countersign.registry.v1.GetDiffResponse\"0\x82\xd3\xe4\x93\x02'\x12%/factory/mcp-servers/{server_id}/diff\x90\x02\x01\x12\xb1\x01\n" +
-	"\x12GetMcpServerHealth\x122.countersign.registry.v1.GetMcpServerHealthRequest\x1a3.countersign.registry.v1.GetMcpServerHealthResponse\"2\x82\xd3\xe4\x93\x02)\x12'/factory/mcp-servers/{server_id}/health\x90\x02\x01\x12\x99\x01\n" +
+	"\x12GetMcpServerHealth\x122.countersign.registry.v1.GetMcpServerHealthRequest\x1a3.countersign.registry.v1.GetMcpServerHealthResponse\"2\x82\xd3\xe4\x93\x02)\x12'/factory/mcp-servers/{server_id}/health\x90\x02\x01\x12\x93\x01\n" +
+	"\x0eGetFleetHealth\x12..countersign.registry.v1.GetFleetHealthRequest\x1a/.countersign.registry.v1.GetFleetHealthResponse\" \x82\xd3\xe4\x93\x02\x17\x12\x15/factory/fleet-health\x90\x02\x01\x12\x99\x01\n" +
 	"\n" +
 	"ListProbes\x12*.countersign.registry.v1.ListProbesRequest\x1a+.countersign.registry.v1.ListProbesResponse\"2\x82\xd3\xe4\x93\x02)\x12'/factory/mcp-servers/{server_id}/probes\x90\x02\x01\x12\xa5\x01\n" +
 	"\rListSnapshots\x12-.countersign.registry.v1.ListSnapshotsRequest\x1a..countersign.registry.v1.ListSnapshotsResponse\"5\x82\xd3\xe4\x93\x02,\x12*/factory/mcp-servers/{server_id}/snapshots\x90\x02\x01\x12\xa5\x01\n" +
@@ -3966,13 +3968,15 @@ var file_countersign_registry_v1_mcp_server_service_proto_goTypes = []any{
 	(*GetReviewRequest)(nil),                // 64: countersign.registry.v1.GetReviewRequest
 	(*GetDiffRequest)(nil),                  // 65: countersign.registry.v1.GetDiffRequest
 	(*GetMcpServerHealthRequest)(nil),       // 66: countersign.registry.v1.GetMcpServerHealthRequest
-	(*ListProbesRequest)(nil),               // 67: countersign.registry.v1.ListProbesRequest
-	(*ListSnapshotsRequest)(nil),            // 68: countersign.registry.v1.ListSnapshotsRequest
-	(*GetReviewResponse)(nil),               // 69: countersign.registry.v1.GetReviewResponse
-	(*GetDiffResponse)(nil),                 // 70: countersign.registry.v1.GetDiffResponse
-	(*GetMcpServerHealthResponse)(nil),      // 71: countersign.registry.v1.GetMcpServerHealthResponse
-	(*ListProbesResponse)(nil),              // 72: countersign.registry.v1.ListProbesResponse
-	(*ListSnapshotsResponse)(nil),           // 73: countersign.registry.v1.ListSnapshotsResponse
+	(*GetFleetHealthRequest)(nil),           // 67: countersign.registry.v1.GetFleetHealthRequest
+	(*ListProbesRequest)(nil),               // 68: countersign.registry.v1.ListProbesRequest
+	(*ListSnapshotsRequest)(nil),            // 69: countersign.registry.v1.ListSnapshotsRequest
+	(*GetReviewResponse)(nil),               // 70: countersign.registry.v1.GetReviewResponse
+	(*GetDiffResponse)(nil),                 // 71: countersign.registry.v1.GetDiffResponse
+	(*GetMcpServerHealthResponse)(nil),      // 72: countersign.registry.v1.GetMcpServerHealthResponse
+	(*GetFleetHealthResponse)(nil),          // 73: countersign.registry.v1.GetFleetHealthResponse
+	(*ListProbesResponse)(nil),              // 74: countersign.registry.v1.ListProbesResponse
+	(*ListSnapshotsResponse)(nil),           // 75: countersign.registry.v1.ListSnapshotsResponse
 }
 var file_countersign_registry_v1_mcp_server_service_proto_depIdxs = []int32{
 	48, // 0: countersign.registry.v1.RegisterMcpServerRequest.direction:type_name -> countersign.registry.v1.McpDirection
@@ -4039,39 +4043,41 @@ var file_countersign_registry_v1_mcp_server_service_proto_depIdxs = []int32{
 	64, // 61: countersign.registry.v1.McpServerService.GetReview:input_type -> countersign.registry.v1.GetReviewRequest
 	65, // 62: countersign.registry.v1.McpServerService.GetDiff:input_type -> countersign.registry.v1.GetDiffRequest
 	66, // 63: countersign.registry.v1.McpServerService.GetMcpServerHealth:input_type -> countersign.registry.v1.GetMcpServerHealthRequest
-	67, // 64: countersign.registry.v1.McpServerService.ListProbes:input_type -> countersign.registry.v1.ListProbesRequest
-	68, // 65: countersign.registry.v1.McpServerService.ListSnapshots:input_type -> countersign.registry.v1.ListSnapshotsRequest
-	43, // 66: countersign.registry.v1.McpServerService.ListDecisions:input_type -> countersign.registry.v1.ListDecisionsRequest
-	29, // 67: countersign.registry.v1.McpServerService.ActivateMcpServer:input_type -> countersign.registry.v1.ActivateMcpServerRequest
-	35, // 68: countersign.registry.v1.McpServerService.ApproveLaunch:input_type -> countersign.registry.v1.ApproveLaunchRequest
-	31, // 69: countersign.registry.v1.McpServerService.RejectMcpServer:input_type -> countersign.registry.v1.RejectMcpServerRequest
-	33, // 70: countersign.registry.v1.McpServerService.RequestReview:input_type -> countersign.registry.v1.RequestReviewRequest
-	37, // 71: countersign.registry.v1.McpServerService.QuarantineMcpServer:input_type -> countersign.registry.v1.QuarantineMcpServerRequest
-	39, // 72: countersign.registry.v1.McpServerService.RetireMcpServer:input_type -> countersign.registry.v1.RetireMcpServerRequest
-	41, // 73: countersign.registry.v1.McpServerService.ListMcpServerRuns:input_type -> countersign.registry.v1.ListMcpServerRunsRequest
-	4,  // 74: countersign.registry.v1.McpServerService.RegisterMcpServer:output_type -> countersign.registry.v1.RegisterMcpServerResponse
-	6,  // 75: countersign.registry.v1.McpServerService.GetMcpServer:output_type -> countersign.registry.v1.GetMcpServerResponse
-	8,  // 76: countersign.registry.v1.McpServerService.ListMcpServers:output_type -> countersign.registry.v1.ListMcpServersResponse
-	11, // 77: countersign.registry.v1.McpServerService.UpdateMcpServer:output_type -> countersign.registry.v1.UpdateMcpServerResponse
-	13, // 78: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:output_type -> countersign.registry.v1.DiscoverMcpCapabilitiesResponse
-	15, // 79: countersign.registry.v1.McpServerService.TestMcpServer:output_type -> countersign.registry.v1.TestMcpServerResponse
-	18, // 80: countersign.registry.v1.McpServerService.GetMcpCapabilities:output_type -> countersign.registry.v1.GetMcpCapabilitiesResponse
-	20, // 81: countersign.registry.v1.McpServerService.GetCapabilityReport:output_type -> countersign.registry.v1.GetCapabilityReportResponse
-	69, // 82: countersign.registry.v1.McpServerService.GetReview:output_type -> countersign.registry.v1.GetReviewResponse
-	70, // 83: countersign.registry.v1.McpServerService.GetDiff:output_type -> countersign.registry.v1.GetDiffResponse
-	71, // 84: countersign.registry.v1.McpServerService.GetMcpServerHealth:output_type -> countersign.registry.v1.GetMcpServerHealthResponse
-	72, // 85: countersign.registry.v1.McpServerService.ListProbes:output_type -> countersign.registry.v1.ListProbesResponse
-	73, // 86: countersign.registry.v1.McpServerService.ListSnapshots:output_type -> countersign.registry.v1.ListSnapshotsResponse
-	45, // 87: countersign.registry.v1.McpServerService.ListDecisions:output_type -> countersign.registry.v1.ListDecisionsResponse
-	30, // 88: countersign.registry.v1.McpServerService.ActivateMcpServer:output_type -> countersign.registry.v1.ActivateMcpServerResponse
-	36, // 89: countersign.registry.v1.McpServerService.ApproveLaunch:output_type -> countersign.registry.v1.ApproveLaunchResponse
-	32, // 90: countersign.registry.v1.McpServerService.RejectMcpServer:output_type -> countersign.registry.v1.RejectMcpServerResponse
-	34, // 91: countersign.registry.v1.McpServerService.RequestReview:output_type -> countersign.registry.v1.RequestReviewResponse
-	38, // 92: countersign.registry.v1.McpServerService.QuarantineMcpServer:output_type -> countersign.registry.v1.QuarantineMcpServerResponse
-	40, // 93: countersign.registry.v1.McpServerService.RetireMcpServer:output_type -> countersign.registry.v1.RetireMcpServerResponse
-	42, // 94: countersign.registry.v1.McpServerService.ListMcpServerRuns:output_type -> countersign.registry.v1.ListMcpServerRunsResponse
-	74, // [74:95] is the sub-list for method output_type
-	53, // [53:74] is the sub-list for method input_type
+	67, // 64: countersign.registry.v1.McpServerService.GetFleetHealth:input_type -> countersign.registry.v1.GetFleetHealthRequest
+	68, // 65: countersign.registry.v1.McpServerService.ListProbes:input_type -> countersign.registry.v1.ListProbesRequest
+	69, // 66: countersign.registry.v1.McpServerService.ListSnapshots:input_type -> countersign.registry.v1.ListSnapshotsRequest
+	43, // 67: countersign.registry.v1.McpServerService.ListDecisions:input_type -> countersign.registry.v1.ListDecisionsRequest
+	29, // 68: countersign.registry.v1.McpServerService.ActivateMcpServer:input_type -> countersign.registry.v1.ActivateMcpServerRequest
+	35, // 69: countersign.registry.v1.McpServerService.ApproveLaunch:input_type -> countersign.registry.v1.ApproveLaunchRequest
+	31, // 70: countersign.registry.v1.McpServerService.RejectMcpServer:input_type -> countersign.registry.v1.RejectMcpServerRequest
+	33, // 71: countersign.registry.v1.McpServerService.RequestReview:input_type -> countersign.registry.v1.RequestReviewRequest
+	37, // 72: countersign.registry.v1.McpServerService.QuarantineMcpServer:input_type -> countersign.registry.v1.QuarantineMcpServerRequest
+	39, // 73: countersign.registry.v1.McpServerService.RetireMcpServer:input_type -> countersign.registry.v1.RetireMcpServerRequest
+	41, // 74: countersign.registry.v1.McpServerService.ListMcpServerRuns:input_type -> countersign.registry.v1.ListMcpServerRunsRequest
+	4,  // 75: countersign.registry.v1.McpServerService.RegisterMcpServer:output_type -> countersign.registry.v1.RegisterMcpServerResponse
+	6,  // 76: countersign.registry.v1.McpServerService.GetMcpServer:output_type -> countersign.registry.v1.GetMcpServerResponse
+	8,  // 77: countersign.registry.v1.McpServerService.ListMcpServers:output_type -> countersign.registry.v1.ListMcpServersResponse
+	11, // 78: countersign.registry.v1.McpServerService.UpdateMcpServer:output_type -> countersign.registry.v1.UpdateMcpServerResponse
+	13, // 79: countersign.registry.v1.McpServerService.DiscoverMcpCapabilities:output_type -> countersign.registry.v1.DiscoverMcpCapabilitiesResponse
+	15, // 80: countersign.registry.v1.McpServerService.TestMcpServer:output_type -> countersign.registry.v1.TestMcpServerResponse
+	18, // 81: countersign.registry.v1.McpServerService.GetMcpCapabilities:output_type -> countersign.registry.v1.GetMcpCapabilitiesResponse
+	20, // 82: countersign.registry.v1.McpServerService.GetCapabilityReport:output_type -> countersign.registry.v1.GetCapabilityReportResponse
+	70, // 83: countersign.registry.v1.McpServerService.GetReview:output_type -> countersign.registry.v1.GetReviewResponse
+	71, // 84: countersign.registry.v1.McpServerService.GetDiff:output_type -> countersign.registry.v1.GetDiffResponse
+	72, // 85: countersign.registry.v1.McpServerService.GetMcpServerHealth:output_type -> countersign.registry.v1.GetMcpServerHealthResponse
+	73, // 86: countersign.registry.v1.McpServerService.GetFleetHealth:output_type -> countersign.registry.v1.GetFleetHealthResponse
+	74, // 87: countersign.registry.v1.McpServerService.ListProbes:output_type -> countersign.registry.v1.ListProbesResponse
+	75, // 88: countersign.registry.v1.McpServerService.ListSnapshots:output_type -> countersign.registry.v1.ListSnapshotsResponse
+	45, // 89: countersign.registry.v1.McpServerService.ListDecisions:output_type -> countersign.registry.v1.ListDecisionsResponse
+	30, // 90: countersign.registry.v1.McpServerService.ActivateMcpServer:output_type -> countersign.registry.v1.ActivateMcpServerResponse
+	36, // 91: countersign.registry.v1.McpServerService.ApproveLaunch:output_type -> countersign.registry.v1.ApproveLaunchResponse
+	32, // 92: countersign.registry.v1.McpServerService.RejectMcpServer:output_type -> countersign.registry.v1.RejectMcpServerResponse
+	34, // 93: countersign.registry.v1.McpServerService.RequestReview:output_type -> countersign.registry.v1.RequestReviewResponse
+	38, // 94: countersign.registry.v1.McpServerService.QuarantineMcpServer:output_type -> countersign.registry.v1.QuarantineMcpServerResponse
+	40, // 95: countersign.registry.v1.McpServerService.RetireMcpServer:output_type -> countersign.registry.v1.RetireMcpServerResponse
+	42, // 96: countersign.registry.v1.McpServerService.ListMcpServerRuns:output_type -> countersign.registry.v1.ListMcpServerRunsResponse
+	75, // [75:97] is the sub-list for method output_type
+	53, // [53:75] is the sub-list for method input_type
 	53, // [53:53] is the sub-list for extension type_name
 	53, // [53:53] is the sub-list for extension extendee
 	0,  // [0:53] is the sub-list for field type_name

@@ -66,6 +66,9 @@ const (
 	// McpServerServiceGetMcpServerHealthProcedure is the fully-qualified name of the McpServerService's
 	// GetMcpServerHealth RPC.
 	McpServerServiceGetMcpServerHealthProcedure = "/countersign.registry.v1.McpServerService/GetMcpServerHealth"
+	// McpServerServiceGetFleetHealthProcedure is the fully-qualified name of the McpServerService's
+	// GetFleetHealth RPC.
+	McpServerServiceGetFleetHealthProcedure = "/countersign.registry.v1.McpServerService/GetFleetHealth"
 	// McpServerServiceListProbesProcedure is the fully-qualified name of the McpServerService's
 	// ListProbes RPC.
 	McpServerServiceListProbesProcedure = "/countersign.registry.v1.McpServerService/ListProbes"
@@ -129,6 +132,9 @@ type McpServerServiceClient interface {
 	GetDiff(context.Context, *v1.GetDiffRequest) (*v1.GetDiffResponse, error)
 	// Says how a server is, and how it was for a while.
 	GetMcpServerHealth(context.Context, *v1.GetMcpServerHealthRequest) (*v1.GetMcpServerHealthResponse, error)
+	// Says how the live servers of the tenant are together, and how they were. Its
+	// numbers are those that ListMcpServers finds by the filters of the same names.
+	GetFleetHealth(context.Context, *v1.GetFleetHealthRequest) (*v1.GetFleetHealthResponse, error)
 	// Lists the probes of a server that are kept, the newest first.
 	ListProbes(context.Context, *v1.ListProbesRequest) (*v1.ListProbesResponse, error)
 	// Lists what a server was at, the newest first.
@@ -240,6 +246,13 @@ func NewMcpServerServiceClient(httpClient connect.HTTPClient, baseURL string, op
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		getFleetHealth: connect.NewClient[v1.GetFleetHealthRequest, v1.GetFleetHealthResponse](
+			httpClient,
+			baseURL+McpServerServiceGetFleetHealthProcedure,
+			connect.WithSchema(mcpServerServiceMethods.ByName("GetFleetHealth")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		listProbes: connect.NewClient[v1.ListProbesRequest, v1.ListProbesResponse](
 			httpClient,
 			baseURL+McpServerServiceListProbesProcedure,
@@ -320,6 +333,7 @@ type mcpServerServiceClient struct {
 	getReview               *connect.Client[v1.GetReviewRequest, v1.GetReviewResponse]
 	getDiff                 *connect.Client[v1.GetDiffRequest, v1.GetDiffResponse]
 	getMcpServerHealth      *connect.Client[v1.GetMcpServerHealthRequest, v1.GetMcpServerHealthResponse]
+	getFleetHealth          *connect.Client[v1.GetFleetHealthRequest, v1.GetFleetHealthResponse]
 	listProbes              *connect.Client[v1.ListProbesRequest, v1.ListProbesResponse]
 	listSnapshots           *connect.Client[v1.ListSnapshotsRequest, v1.ListSnapshotsResponse]
 	listDecisions           *connect.Client[v1.ListDecisionsRequest, v1.ListDecisionsResponse]
@@ -425,6 +439,15 @@ func (c *mcpServerServiceClient) GetDiff(ctx context.Context, req *v1.GetDiffReq
 // GetMcpServerHealth calls countersign.registry.v1.McpServerService.GetMcpServerHealth.
 func (c *mcpServerServiceClient) GetMcpServerHealth(ctx context.Context, req *v1.GetMcpServerHealthRequest) (*v1.GetMcpServerHealthResponse, error) {
 	response, err := c.getMcpServerHealth.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetFleetHealth calls countersign.registry.v1.McpServerService.GetFleetHealth.
+func (c *mcpServerServiceClient) GetFleetHealth(ctx context.Context, req *v1.GetFleetHealthRequest) (*v1.GetFleetHealthResponse, error) {
+	response, err := c.getFleetHealth.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -553,6 +576,9 @@ type McpServerServiceHandler interface {
 	GetDiff(context.Context, *v1.GetDiffRequest) (*v1.GetDiffResponse, error)
 	// Says how a server is, and how it was for a while.
 	GetMcpServerHealth(context.Context, *v1.GetMcpServerHealthRequest) (*v1.GetMcpServerHealthResponse, error)
+	// Says how the live servers of the tenant are together, and how they were. Its
+	// numbers are those that ListMcpServers finds by the filters of the same names.
+	GetFleetHealth(context.Context, *v1.GetFleetHealthRequest) (*v1.GetFleetHealthResponse, error)
 	// Lists the probes of a server that are kept, the newest first.
 	ListProbes(context.Context, *v1.ListProbesRequest) (*v1.ListProbesResponse, error)
 	// Lists what a server was at, the newest first.
@@ -660,6 +686,13 @@ func NewMcpServerServiceHandler(svc McpServerServiceHandler, opts ...connect.Han
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	mcpServerServiceGetFleetHealthHandler := connect.NewUnaryHandlerSimple(
+		McpServerServiceGetFleetHealthProcedure,
+		svc.GetFleetHealth,
+		connect.WithSchema(mcpServerServiceMethods.ByName("GetFleetHealth")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	mcpServerServiceListProbesHandler := connect.NewUnaryHandlerSimple(
 		McpServerServiceListProbesProcedure,
 		svc.ListProbes,
@@ -748,6 +781,8 @@ func NewMcpServerServiceHandler(svc McpServerServiceHandler, opts ...connect.Han
 			mcpServerServiceGetDiffHandler.ServeHTTP(w, r)
 		case McpServerServiceGetMcpServerHealthProcedure:
 			mcpServerServiceGetMcpServerHealthHandler.ServeHTTP(w, r)
+		case McpServerServiceGetFleetHealthProcedure:
+			mcpServerServiceGetFleetHealthHandler.ServeHTTP(w, r)
 		case McpServerServiceListProbesProcedure:
 			mcpServerServiceListProbesHandler.ServeHTTP(w, r)
 		case McpServerServiceListSnapshotsProcedure:
@@ -819,6 +854,10 @@ func (UnimplementedMcpServerServiceHandler) GetDiff(context.Context, *v1.GetDiff
 
 func (UnimplementedMcpServerServiceHandler) GetMcpServerHealth(context.Context, *v1.GetMcpServerHealthRequest) (*v1.GetMcpServerHealthResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.McpServerService.GetMcpServerHealth is not implemented"))
+}
+
+func (UnimplementedMcpServerServiceHandler) GetFleetHealth(context.Context, *v1.GetFleetHealthRequest) (*v1.GetFleetHealthResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("countersign.registry.v1.McpServerService.GetFleetHealth is not implemented"))
 }
 
 func (UnimplementedMcpServerServiceHandler) ListProbes(context.Context, *v1.ListProbesRequest) (*v1.ListProbesResponse, error) {

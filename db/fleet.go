@@ -1,0 +1,260 @@
+package db
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"countersign/registry"
+)
+
+// Fleet is how the live servers of a tenant are, taken together.
+type Fleet struct {
+	Servers     int
+	States      map[registry.State]int
+	Healths     []FleetHealth // the worst first, of equals what most servers have
+	NeedsReview int           // an approval is asked for
+	Drifted     int           // they differ from what was approved
+	Expiring    int           // something of theirs ends within [ExpiringSoon]
+	At          time.Time     // by the database's clock
+}
+
+// FleetHealth is how many servers are well or not for one reason.
+type FleetHealth struct {
+	Level   registry.Level
+	Reason  string // as registry.Health says it
+	Servers int
+}
+
+// ExpiringSoon is how long ahead the field expiring of servers looks.
+const ExpiringSoon = 14 * 24 * time.Hour
+
+// drifted is whether a server differs from what was approved, as
+// registry.Server.ReviewKind has it.
+const drifted = `(s.approved_snapshot <> '' AND (s.approved_snapshot <> s.snapshot_digest OR s.approved_target <> s.target_digest))`
+
+// lastProbe joins a server s to its latest probe, if that is of where the server
+// is reached now.
+const lastProbe = `LEFT JOIN server_probe_state AS ps ON ps.server_id = s.server_id
+LEFT JOIN probes AS pr ON pr.server_id = ps.server_id AND pr.probe_window = ps.probe_window AND pr.target_digest = s.target_digest`
+
+// healthFacts is all that registry.HealthOf decides a level and a reason by, as
+// one text: servers of the same facts are equally well. ?0 is the digest of an
+// empty list of tools.
+const healthFacts = `s.state || '|' ||
+CASE WHEN s.transport = 'stdio' AND (s.launch_status <> 'approved' OR s.launch_target <> s.target_digest) THEN 'pending' ELSE '' END || '|' ||
+s.discovery_status || '|' || s.discovery_reason || '|' || s.review_status || '|' ||
+COALESCE(pr.outcome, '') || '|' || COALESCE(pr.reason, '') || '|' ||
+CASE WHEN pr.probed_at > s.discovery_finished_at THEN 'after' ELSE '' END || '|' ||
+CASE WHEN pr.tools_digest = ?0 THEN 'empty' ELSE '' END || '|' || s.causes`
+
+// healthOf gives the health of servers of these facts, but for its times and
+// messages.
+func healthOf(facts string) (registry.Health, error) {
+	part := strings.SplitN(facts, "|", 10)
+	begin := time.Unix(0, 0)
+	s := &registry.Server{
+		State: registry.State(part[0]), Transport: registry.TransportStreamableHTTP, TargetDigest: "t",
+		Discovery: registry.DiscoveryRun{Status: registry.DiscoveryStatus(part[2]), Reason: registry.Reason(part[3]), FinishedAt: begin},
+		Review:    registry.Review{Status: registry.ReviewStatus(part[4])},
+	}
+	if part[1] != "" {
+		s.Transport = registry.TransportStdio
+	}
+	if err := json.Unmarshal([]byte(part[9]), &s.Causes); err != nil {
+		return registry.Health{}, err
+	}
+	if part[5] == "" {
+		return registry.HealthOf(s, nil), nil
+	}
+	last := &registry.Probe{TargetDigest: "t", Outcome: registry.Outcome(part[5]), Reason: registry.Reason(part[6]), At: begin}
+	if part[7] != "" {
+		last.At = begin.Add(time.Second)
+	}
+	if part[8] != "" {
+		last.ToolsDigest = noTools
+	}
+	return registry.HealthOf(s, last), nil
+}
+
+// noTools is the digest of an empty list of tools.
+var noTools = (&registry.Snapshot{}).ToolsDigest()
+
+// factsOf counts a tenant's servers by their facts.
+func (s *Store) factsOf(ctx context.Context, q bun.IDB) (rows []factsRow, err error) {
+	err = q.NewSelect().TableExpr("mcp_servers AS s "+lastProbe).
+		ColumnExpr(healthFacts+" AS facts", noTools).
+		ColumnExpr("s.state AS state, CASE WHEN s.review_status = 'pending' THEN 1 ELSE 0 END AS needs_review, CASE WHEN "+drifted+" THEN 1 ELSE 0 END AS drifted, count(*) AS servers").
+		Where("s.tenant_id = ?", s.tenant).GroupExpr("1, 2, 3, 4").Scan(ctx, &rows)
+	return rows, err
+}
+
+type factsRow struct {
+	Facts       string
+	State       registry.State
+	NeedsReview int
+	Drifted     int
+	Servers     int
+}
+
+// Fleet sums up the live servers.
+func (s *Store) Fleet(ctx context.Context) (fleet Fleet, err error) {
+	err = s.read(ctx, "sum up the fleet", func(ctx context.Context, q bun.IDB) error {
+		fleet = Fleet{States: map[registry.State]int{}}
+		var err error
+		if fleet.At, err = s.db.engine.now(ctx, q); err != nil {
+			return err
+		}
+		rows, err := s.factsOf(ctx, q)
+		if err != nil {
+			return err
+		}
+		byReason := map[FleetHealth]int{}
+		for _, row := range rows {
+			if row.State == registry.StateRetired {
+				continue
+			}
+			h, err := healthOf(row.Facts)
+			if err != nil {
+				return err
+			}
+			byReason[FleetHealth{Level: h.Level, Reason: h.Reason}] += row.Servers
+			fleet.Servers += row.Servers
+			fleet.States[row.State] += row.Servers
+			fleet.NeedsReview += row.NeedsReview * row.Servers
+			fleet.Drifted += row.Drifted * row.Servers
+		}
+		for h, n := range byReason {
+			h.Servers = n
+			fleet.Healths = append(fleet.Healths, h)
+		}
+		slices.SortFunc(fleet.Healths, worstFirst)
+		fleet.Expiring, err = number(s.servers(q).Where("s.state <> ?", registry.StateRetired).
+			Where("("+expiringServers+")", s.tenant, fleet.At.Add(ExpiringSoon)).Count(ctx))
+		return err
+	})
+	return fleet, err
+}
+
+// expiringServers is whether something of a server s ends by itself before ?1.
+const expiringServers = `s.server_id IN (SELECT x.server_id FROM (` + expiring + `) AS x WHERE x.ends_at < ?1)`
+
+// badness orders levels.
+var badness = map[registry.Level]int{registry.LevelUnhealthy: 3, registry.LevelDegraded: 2, registry.LevelUnknown: 1}
+
+func worstFirst(a, b FleetHealth) int {
+	if d := badness[b.Level] - badness[a.Level]; d != 0 {
+		return d
+	}
+	if d := b.Servers - a.Servers; d != 0 {
+		return d
+	}
+	return strings.Compare(a.Reason, b.Reason)
+}
+
+// asWell keeps servers that are as well as a condition on health says.
+func (s *Store) asWell(ctx context.Context, q bun.IDB, chosen *bun.SelectQuery, c Condition) (*bun.SelectQuery, error) {
+	rows, err := s.factsOf(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	var wanted []string
+	for _, row := range rows {
+		h, err := healthOf(row.Facts)
+		if err != nil {
+			return nil, err
+		}
+		if (string(h.Level) == c.Value) == (c.Op == OpIs) && !slices.Contains(wanted, row.Facts) {
+			wanted = append(wanted, row.Facts)
+		}
+	}
+	if len(wanted) == 0 {
+		return chosen.Where("1 = 0"), nil
+	}
+	return chosen.Where("s.server_id IN (?)", q.NewSelect().ColumnExpr("s.server_id").TableExpr("mcp_servers AS s "+lastProbe).
+		Where("s.tenant_id = ?", s.tenant).Where("("+healthFacts+") IN (?1)", noTools, bun.List(wanted))), nil
+}
+
+// FleetWindow is what one window of probes said of a tenant's servers.
+type FleetWindow struct {
+	Window   time.Time
+	Outcomes map[registry.Outcome]int
+	P50, P90 time.Duration // of how long good probes took; 0: there was none
+}
+
+// FleetWindows cuts the time from since to until into n parts of one length and
+// gives, for each in which there were probes, its last window of them, the oldest
+// first. So its cost does not grow with the time, only with the fleet.
+func (s *Store) FleetWindows(ctx context.Context, since, until time.Time, n int) (out []FleetWindow, err error) {
+	err = s.read(ctx, "sum up probes", func(ctx context.Context, q bun.IDB) error {
+		windows, err := s.lastWindows(ctx, q, since, until, n)
+		if err != nil || len(windows) == 0 {
+			return err
+		}
+		var counts []struct {
+			ProbeWindow time.Time
+			Outcome     registry.Outcome
+			N           int
+		}
+		err = q.NewSelect().TableExpr("probes AS pr").ColumnExpr("pr.probe_window, pr.outcome, count(*) AS n").
+			Where("pr.tenant_id = ? AND pr.probe_window IN (?)", s.tenant, bun.List(windows)).GroupExpr("1, 2").OrderExpr("1").Scan(ctx, &counts)
+		if err != nil {
+			return err
+		}
+		var times []struct {
+			ProbeWindow time.Time
+			P50, P90    time.Duration
+		}
+		err = q.NewRaw(`SELECT probe_window, max(CASE WHEN place = (n + 1) / 2 THEN duration_ns END) AS p50,
+  max(CASE WHEN place = (n * 9 + 9) / 10 THEN duration_ns END) AS p90
+FROM (
+  SELECT probe_window, duration_ns, row_number() OVER (PARTITION BY probe_window ORDER BY duration_ns) AS place,
+    count(*) OVER (PARTITION BY probe_window) AS n
+  FROM probes WHERE tenant_id = ? AND probe_window IN (?) AND outcome = ?
+) AS good GROUP BY probe_window`, s.tenant, bun.List(windows), registry.OutcomeOK).Scan(ctx, &times)
+		if err != nil {
+			return err
+		}
+		for _, c := range counts {
+			if len(out) == 0 || !out[len(out)-1].Window.Equal(c.ProbeWindow) {
+				out = append(out, FleetWindow{Window: c.ProbeWindow.UTC(), Outcomes: map[registry.Outcome]int{}})
+			}
+			out[len(out)-1].Outcomes[c.Outcome] = c.N
+		}
+		for _, t := range times {
+			for i := range out {
+				if out[i].Window.Equal(t.ProbeWindow) {
+					out[i].P50, out[i].P90 = t.P50, t.P90
+				}
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// lastWindows gives the last window of each part of a time in which there is one.
+func (s *Store) lastWindows(ctx context.Context, q bun.IDB, since, until time.Time, n int) ([]time.Time, error) {
+	step := until.Sub(since) / time.Duration(n)
+	var out []time.Time
+	for i := range n {
+		begin := since.Add(step * time.Duration(i))
+		end := begin.Add(step)
+		if i == n-1 {
+			end = until
+		}
+		var last []time.Time
+		err := q.NewSelect().TableExpr("probes AS pr").ColumnExpr("pr.probe_window").
+			Where("pr.tenant_id = ? AND pr.probe_window > ? AND pr.probe_window <= ?", s.tenant, micro(begin), micro(end)).
+			OrderExpr("pr.probe_window DESC").Limit(1).Scan(ctx, &last)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, last...)
+	}
+	return out, nil
+}
