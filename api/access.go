@@ -132,6 +132,9 @@ var access = map[string]rule{
 	registryv1connect.McpRegistryServiceListCapabilitiesProcedure:  {scope: registry.ScopeInternal},
 
 	registryv1connect.IdentityServiceWhoAmIProcedure: {anybody: true},
+
+	registryv1connect.InstallationServiceGetInstallationProcedure:     {scope: registry.ScopeRead, roles: readers},
+	registryv1connect.InstallationServiceExamineInstallationProcedure: {scope: registry.ScopeAdmin, roles: []registry.Role{registry.RolePlatformAdmin}},
 }
 
 // permit says whether the principal may call the RPC.

@@ -87,19 +87,21 @@ type Options struct {
 	Checks       []Check      // of readiness, besides the database's
 	Hosts        []string     // names in the Host header that are served; empty: all
 	Side         Side
-	SignsAudit   bool                      // the first of AuditKeys signs now
-	AuditKeys    []registry.AuditPublicKey // that checkpoints are checked with, the one that signs now first; none: no signature is checked
-	Limits       *Limiter                  // of requests, shared by all listeners of a process; nil: none
-	Codec        http.Handler              // encrypts and decrypts workflow data for Temporal's UI; nil: there is no such endpoint
-	UIOrigin     string                    // of Temporal's UI, whose pages may ask Codec; empty: none may
-	Base         string                    // path at which browsers see the API, such as /registry/; requests that still have it lose it
-	Fallback     http.Handler              // answers all paths that are not the API's, without a token: the console
-	Open         map[string]http.Handler   // by pattern: what else everybody may read
-	MaxBody      int64                     // DefaultMaxBody when 0
-	DrainTimeout time.Duration             // for requests that are under way then; 0: 20 s
-	DrainDelay   time.Duration             // between "not ready" and the end of listening, for load balancers to notice
-	Receive      Receive                   // verifies events that others send; nil: none are received
-	Inner        connect.Interceptor       // stands innermost around RPCs, for measurements; nil: none
+	SignsAudit   bool                            // the first of AuditKeys signs now
+	AuditKeys    []registry.AuditPublicKey       // that checkpoints are checked with, the one that signs now first; none: no signature is checked
+	Limits       *Limiter                        // of requests, shared by all listeners of a process; nil: none
+	Codec        http.Handler                    // encrypts and decrypts workflow data for Temporal's UI; nil: there is no such endpoint
+	UIOrigin     string                          // of Temporal's UI, whose pages may ask Codec; empty: none may
+	Base         string                          // path at which browsers see the API, such as /registry/; requests that still have it lose it
+	Fallback     http.Handler                    // answers all paths that are not the API's, without a token: the console
+	Open         map[string]http.Handler         // by pattern: what else everybody may read
+	MaxBody      int64                           // DefaultMaxBody when 0
+	DrainTimeout time.Duration                   // for requests that are under way then; 0: 20 s
+	DrainDelay   time.Duration                   // between "not ready" and the end of listening, for load balancers to notice
+	Program      Program                         // what runs
+	Examine      func(context.Context) []Finding // checks the installation; nil: it cannot be
+	Receive      Receive                         // verifies events that others send; nil: none are received
+	Inner        connect.Interceptor             // stands innermost around RPCs, for measurements; nil: none
 }
 
 // Handler is the API: one http.Handler for one listener.
@@ -117,6 +119,8 @@ type Handler struct {
 	mirror    *mirror // for answers from memory
 	watching  atomic.Int64
 	receiving chan struct{} // places of events that are received
+	examining chan struct{} // places of examinations of the installation
+	started   time.Time
 
 	draining context.Context //nolint:containedctx // over as soon as the process wants to end
 	drain    context.CancelFunc
@@ -140,6 +144,7 @@ func New(o Options) (*Handler, error) {
 	h := &Handler{
 		opts: o, log: o.Log, validator: validator, open: http.NewServeMux(), closed: http.NewServeMux(),
 		guard: http.NewCrossOriginProtection(), policies: policy.NewCache(cachedPolicies),
+		examining: make(chan struct{}, examinations), started: time.Now(),
 	}
 	h.draining, h.drain = context.WithCancel(context.Background()) //nolint:forbidigo // the process's own, not a caller's
 	h.mirror = newMirror(o.DB)
@@ -205,6 +210,7 @@ func (h *Handler) here(common connect.HandlerOption) []service {
 		serve(registryv1connect.PolicyServiceName)(registryv1connect.NewPolicyServiceHandler(governance{h}, common)),
 		serve(registryv1connect.EventServiceName)(registryv1connect.NewEventServiceHandler(notices{h}, common)),
 		serve(registryv1connect.AuditServiceName)(registryv1connect.NewAuditServiceHandler(trail{h}, common)),
+		serve(registryv1connect.InstallationServiceName)(registryv1connect.NewInstallationServiceHandler(premises{h}, common)),
 	)
 	both := serve(registryv1connect.IdentityServiceName)(registryv1connect.NewIdentityServiceHandler(whoami{h}, common))
 	switch h.opts.Side {

@@ -170,7 +170,7 @@ func TestEveryRPCHasARule(t *testing.T) {
 func TestWhoMayCallWhat(t *testing.T) {
 	t.Parallel()
 	read := []string{"GetMcpServer", "ListMcpServers", "GetMcpCapabilities", "GetCapabilityReport", "ListMcpServerRuns", "ListTools", "GetTool"}
-	read = append(read, "GetReview", "GetDiff", "ListSnapshots", "ListDecisions", "GetMcpServerHealth", "GetFleetHealth", "ListProbes", "ListToolFacets", "GetToolImpact", "GetToolDescriptor", "ListToolDescriptors", "ListToolAssignments")
+	read = append(read, "GetReview", "GetDiff", "ListSnapshots", "ListDecisions", "GetMcpServerHealth", "GetFleetHealth", "GetInstallation", "ListProbes", "ListToolFacets", "GetToolImpact", "GetToolDescriptor", "ListToolDescriptors", "ListToolAssignments")
 	read = append(read, "ListApprovals", "GetApproval", "ListExpiring", "GetPolicy", "ListPolicies", "CheckPolicy", "TestPolicy", "GetConnection", "ListConnections", "ListConnectionVersions")
 	read = append(read, "GetSubscription", "ListSubscriptions", "ListDeliveries", "WatchEvents")
 	read = append(read, "GetToolProvider", "ListToolProviders")
@@ -183,7 +183,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 		"CreateSubscription", "UpdateSubscription", "DeleteSubscription", "TestSubscription", "ReplayEvents",
 		"CreateToolProvider", "UpdateToolProvider", "EnableToolProvider", "DisableToolProvider", "DeleteToolProvider",
 	}
-	launch := []string{"ApproveLaunch", "RenewException", "PublishPolicy"}
+	launch := []string{"ExamineInstallation", "ApproveLaunch", "RenewException", "PublishPolicy"}
 	audit := []string{"ListAuditEvents", "GetAuditEvent", "ExportAuditEvents", "VerifyAudit", "ListAuditCheckpoints", "GetAuditKeys"}
 	resolve := []string{"ResolveTool", "BatchResolveTools", "ListCapabilities", "ExplainTool", "WatchResolutions"}
 	for name, c := range map[string]struct {

@@ -150,6 +150,8 @@ var about = map[string]func(ref, toolID string) proto.Message{
 	doVerify:     func(string, string) proto.Message { return &pb.VerifyAuditRequest{} },
 	doMarks:      func(string, string) proto.Message { return &pb.ListAuditCheckpointsRequest{} },
 	doKeys:       func(string, string) proto.Message { return &pb.GetAuditKeysRequest{} },
+	doRuntime:    func(string, string) proto.Message { return &pb.GetInstallationRequest{} },
+	doExamine:    func(string, string) proto.Message { return &pb.ExamineInstallationRequest{} },
 	doWhoAmI:     func(string, string) proto.Message { return &pb.WhoAmIRequest{} },
 	doProvide: func(ref, _ string) proto.Message {
 		return &pb.CreateToolProviderRequest{Name: ref, Config: &pb.CreateToolProviderRequest_Aep{Aep: extensionOf(ref)}}

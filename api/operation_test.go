@@ -36,7 +36,7 @@ func TestAGenericClientCallsByReflection(t *testing.T) {
 	stream := grpcreflect.NewClient(client, h.url).NewStream(t.Context())
 	t.Cleanup(func() { _, _ = stream.Close() })
 	names, err := stream.ListServices()
-	if err != nil || len(names) != 10 {
+	if err != nil || len(names) != 11 {
 		t.Fatalf("the services are %v, %v", names, err)
 	}
 	files := &descriptorpb.FileDescriptorSet{}

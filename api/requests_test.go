@@ -97,6 +97,8 @@ const (
 	doDeliveries = registryv1connect.EventServiceListDeliveriesProcedure
 	doReplay     = registryv1connect.EventServiceReplayEventsProcedure
 	doDial       = registryv1connect.ConnectionServiceTestConnectionProcedure
+	doRuntime    = registryv1connect.InstallationServiceGetInstallationProcedure
+	doExamine    = registryv1connect.InstallationServiceExamineInstallationProcedure
 	doWhoAmI     = registryv1connect.IdentityServiceWhoAmIProcedure
 	doProvide    = registryv1connect.ToolProviderServiceCreateToolProviderProcedure
 	doProvider   = registryv1connect.ToolProviderServiceGetToolProviderProcedure

@@ -21,6 +21,7 @@ import (
 
 	"countersign/cmd/internal/app"
 	"countersign/cmd/internal/config"
+	"countersign/cmd/internal/doctor"
 	"countersign/db"
 	"countersign/embedded"
 	"countersign/worker"
@@ -204,8 +205,11 @@ func run(ctx context.Context, o options, c *cobra.Command, out io.Writer) error 
 			Ready: time.Since(start),
 		})
 	}
+	examined := conf
+	examined.Temporal.Address = temporal.Address()
 	return app.App{
-		Config: conf, Reload: load, DB: store, Temporal: engine, Namespace: namespace, Codec: codec, Auth: authenticator, Audit: auditKeys, Mint: mint,
+		Examine: doctor.ForAPI(examined, app.Quiet(log)),
+		Config:  conf, Reload: load, DB: store, Temporal: engine, Namespace: namespace, Codec: codec, Auth: authenticator, Audit: auditKeys, Mint: mint,
 		Listener: listener, InternalListener: internal, Worker: true, AcceptUnsigned: true, Fallback: pages, Ready: ready, Log: log,
 	}.Run(ctx)
 }

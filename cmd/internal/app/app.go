@@ -52,8 +52,11 @@ type App struct {
 	// AcceptUnsigned lets decisions by unsigned signals count. Only the
 	// development process sets it.
 	AcceptUnsigned bool
-	Ready          func() // called once everything takes requests; may be nil
-	Log            *slog.Logger
+	// Examine checks the installation for whoever administers the platform; nil: it
+	// cannot be.
+	Examine func(context.Context) []api.Finding
+	Ready   func() // called once everything takes requests; may be nil
+	Log     *slog.Logger
 }
 
 // Run works until the context is over or a part fails, and then stops in good
@@ -153,6 +156,8 @@ func (a App) serve(ctx context.Context, secure func(net.Listener) net.Listener) 
 		DrainTimeout: a.Config.ShutdownTimeout,
 		Base:         a.Config.Console.BasePath,
 		Fallback:     a.Fallback,
+		Program:      a.program(),
+		Examine:      a.Examine,
 		Open:         a.open(),
 		Limits:       limiter(a.Config.Limits),
 		Codec:        a.Codec.Handler(),
@@ -170,6 +175,14 @@ func (a App) serve(ctx context.Context, secure func(net.Listener) net.Listener) 
 	group.Go(func() error { return listen(ctx, secure(a.Listener), options) })
 	group.Go(func() error { return listen(ctx, secure(a.InternalListener), internal) })
 	return group.Wait()
+}
+
+func (a App) program() api.Program {
+	b := ReadBuild()
+	return api.Program{
+		Version: b.Version, Revision: b.Revision, Modified: b.Modified, Go: b.Go, Platform: b.Platform,
+		UI: a.Config.Temporal.UIURL, Namespace: a.Namespace,
+	}
 }
 
 func (a App) installation(networks []netip.Prefix) registry.Installation {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"time"
 
+	"countersign/api"
 	"countersign/cmd/internal/app"
 	"countersign/cmd/internal/config"
 	"countersign/registry"
@@ -61,6 +62,17 @@ func Examine(ctx context.Context, conf config.Config, role string, log *slog.Log
 		x.outbound()
 	}
 	return x.findings
+}
+
+// ForAPI makes the checks of an api, as the API tells them.
+func ForAPI(conf config.Config, log *slog.Logger) func(context.Context) []api.Finding {
+	return func(ctx context.Context) []api.Finding {
+		var out []api.Finding
+		for _, f := range Examine(ctx, conf, "api", log) {
+			out = append(out, api.Finding{Check: f.Check, Status: string(f.Status), Found: f.Found, Reason: f.Reason, Fix: f.Fix})
+		}
+		return out
+	}
 }
 
 func (x *examination) okf(check, format string, args ...any) {
