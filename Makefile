@@ -12,11 +12,12 @@ PKG ?= ./...
 PLUGINS := $(addprefix .cache/bin/,protoc-gen-go protoc-gen-connect-go protoc-gen-openapiv3)
 GENERATED := proto api/openapi.json api/events
 BUF := tools/node_modules/.package-lock.json
+CONSOLE_TEST := console/test/node_modules/.package-lock.json
 CONFORMANCE := .cache/conformance/node_modules/.package-lock.json
 
 .PHONY: help
 help: ## say what there is
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: ## run everything in one process, on this machine
@@ -74,6 +75,18 @@ real-issuer: .cache/realissuer/ready ## get tokens from an authorization server 
 conformance: $(CONFORMANCE) ## run the public conformance suite for MCP clients; fetches it, and a Node.js for it, by npm
 	scripts/conformance.sh
 
+# PATTERN= takes some of the tests: a part of the names.
+.PHONY: test-console
+test-console: $(CONSOLE_TEST) ## drive the console of a development process with a browser; installs chromium if there is none
+	mkdir -p .cache/console-test && go build -o .cache/console-test/ ./cmd/countersign ./cmd/countersign-dev ./mcptest/cmd/faulty
+	CHROMIUM=$$(scripts/chromium.sh) CONSOLE_TEST_PROGRAMS=$(CURDIR)/.cache/console-test \
+		node --test --test-concurrency=1 --test-name-pattern='$(PATTERN)' console/test/*.test.js
+
+.PHONY: screenshots
+screenshots: $(CONSOLE_TEST) ## make the pictures of docs/images anew, of the console of a development process
+	mkdir -p .cache/console-test docs/images && go build -o .cache/console-test/ ./cmd/countersign ./cmd/countersign-dev ./mcptest/cmd/faulty
+	CHROMIUM=$$(scripts/chromium.sh) CONSOLE_TEST_PROGRAMS=$(CURDIR)/.cache/console-test node console/test/screenshots.js docs/images
+
 .PHONY: record
 record: ## record the workflow histories that the replay tests read
 	go test -tags record ./worker -run=TestRecord -v
@@ -102,6 +115,9 @@ verify: generate lint ## check that generated files are up to date, import arrow
 # Tools are built once for each version, from tools/go.mod.
 .cache/bin/%: tools/go.mod tools/go.sum
 	@echo "building $*" && mkdir -p $(@D) && built=$$(go -C tools tool -n $*) && cp "$$built" $@.tmp && mv $@.tmp $@
+
+$(CONSOLE_TEST): console/test/package-lock.json
+	npm --prefix console/test ci --ignore-scripts --no-audit --no-fund --loglevel=error && touch $@
 
 .cache/realservers/ready: scripts/realservers.sh $(wildcard tools/realservers/*.* tools/realservers/gitlab/*.*)
 	scripts/realservers.sh

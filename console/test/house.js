@@ -116,7 +116,7 @@ export class House {
   async registered(name, url, more = {}) {
     await this.call("McpServerService/RegisterMcpServer", {
       name, direction: "MCP_DIRECTION_CONSUMED", transport: "MCP_TRANSPORT_STREAMABLE_HTTP", endpointUrl: url, authentication: "MCP_AUTHENTICATION_NONE_EXCEPTION",
-      exceptionReason: "a server of a test", governancePolicyRef: "governed-default", protocolVersion: "2026-07-28", ...more,
+      exceptionReason: "a server of a test", governancePolicyRef: "default", protocolVersion: "2026-07-28", ...more,
     }, { key: `register-${name}` });
     return this.until(`${name} is verified`, async () => {
       const { server } = await this.call("McpServerService/GetMcpServer", { serverId: name });

@@ -14,6 +14,9 @@ const widths = [390, 820, 1440];
 let house;
 before(async () => {
   house = await House.open();
+  await house.registered("weather", house.demo);
+  await house.approved("weather");
+  await house.registered("waiting", house.demo);
 });
 after(() => house.close());
 
@@ -23,7 +26,8 @@ async function addresses() {
   const shown = await visit.page.getByRole("navigation", { name: "Screens" }).getByRole("link").evaluateAll((links) => links.map((l) => l.getAttribute("href")));
   await visit.close();
   assert.ok(shown.length >= 4, `the navigation shows ${shown}`);
-  return [...shown.map((href) => href.replace(/^\/console\//, "")), "policies/default", "policies/new", "nowhere"];
+  return [...shown.map((href) => href.replace(/^\/console\//, "")), "policies/default", "policies/new", "connections/demo", "providers/weather", "capabilities?server=weather",
+    "audit?object=weather", "nowhere"];
 }
 
 test("every screen fits, is sound and accessible", async (t) => {
