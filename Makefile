@@ -10,8 +10,9 @@ export PATH := $(CURDIR)/.cache/bin:$(CURDIR)/tools/node_modules/.bin:$(PATH)
 PKG ?= ./...
 
 PLUGINS := $(addprefix .cache/bin/,protoc-gen-go protoc-gen-connect-go protoc-gen-openapiv3)
-GENERATED := proto api/openapi.json api/events
+GENERATED := proto api/openapi.json api/events console/src/gen
 BUF := tools/node_modules/.package-lock.json
+CONSOLE := console/node_modules/.package-lock.json
 CONSOLE_TEST := console/test/node_modules/.package-lock.json
 CONFORMANCE := .cache/conformance/node_modules/.package-lock.json
 
@@ -100,21 +101,28 @@ lint: .cache/bin/golangci-lint .cache/bin/workflowcheck $(BUF) ## check style, d
 	cd proto && buf lint && buf format --diff --exit-code --path countersign
 
 .PHONY: generate
-generate: $(PLUGINS) $(BUF) ## make everything that is generated anew
+generate: $(PLUGINS) $(BUF) $(CONSOLE) ## make everything that is generated anew
 	rm -rf .cache/openapi && go -C tools run ./protoprint ../proto/third_party
-	cd proto && buf generate
+	cd proto && buf generate && buf generate --template buf.gen.console.yaml
 	mkdir -p api && go -C tools run ./openapi ../proto/openapi.base.json ../.cache/openapi >api/openapi.json
 	go run ./cmd/internal/eventdocs api/events
 
+.PHONY: console
+console: $(CONSOLE) ## build the pages of the console into console/dist, which is committed
+	cd console && npx tsc --noEmit && npx vite build --logLevel=warn
+
 .PHONY: verify
-verify: generate lint ## check that generated files are up to date, import arrows and style
-	git diff --exit-code -- $(GENERATED)
-	@new=$$(git ls-files --others --exclude-standard -- $(GENERATED)); [[ -z $$new ]] || { echo "generated, but not in git: $$new"; exit 1; }
+verify: generate console lint ## check that generated files and the console's pages are up to date, import arrows and style
+	git diff --exit-code --stat -- $(GENERATED) console/dist
+	@new=$$(git ls-files --others --exclude-standard -- $(GENERATED) console/dist); [[ -z $$new ]] || { echo "generated, but not in git: $$new"; exit 1; }
 	go test .
 
 # Tools are built once for each version, from tools/go.mod.
 .cache/bin/%: tools/go.mod tools/go.sum
 	@echo "building $*" && mkdir -p $(@D) && built=$$(go -C tools tool -n $*) && cp "$$built" $@.tmp && mv $@.tmp $@
+
+$(CONSOLE): console/package-lock.json
+	npm --prefix console ci --ignore-scripts --no-audit --no-fund --loglevel=error && touch $@
 
 $(CONSOLE_TEST): console/test/package-lock.json
 	npm --prefix console/test ci --ignore-scripts --no-audit --no-fund --loglevel=error && touch $@

@@ -15,6 +15,7 @@ import (
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"github.com/jhump/protoreflect/v2/protoprint"
 	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
@@ -25,6 +26,7 @@ var files = []struct {
 }{
 	{annotations.File_google_api_annotations_proto, "2025 Google LLC"},
 	{annotations.File_google_api_http_proto, "2026 Google LLC"},
+	{errdetails.File_google_rpc_error_details_proto, "2025 Google LLC"},
 	{validate.File_buf_validate_validate_proto, "2023-2026 Buf Technologies, Inc."},
 }
 

@@ -90,6 +90,12 @@ func TestTheDevelopmentProcessHasAnIssuer(t *testing.T) {
 		}
 	}
 
+	// A person, by the console, which is at home at the issuer's address.
+	checkConsole(t, d.url(), "", d.url()+"/dev/issuer")
+	if _, at, _, _ := pageAt(t, strings.Replace(d.url(), "127.0.0.1", "localhost", 1)); at != d.url()+"/console/" {
+		t.Errorf("by another name of this machine it is at %s", at)
+	}
+
 	// A person, by the client.
 	home := t.TempDir()
 	run := func(args ...string) *process {
@@ -176,11 +182,15 @@ func TestServeTrustsAnIssuer(t *testing.T) {
 	configured := func(networks string) (*installation, string) {
 		internal := address(t)
 		config := write(t, fmt.Sprintf(`
-internal_listen: %s
+internal_listen: %[1]s
+console:
+  base_path: /registry/
+  issuer: %[3]s/dev/issuer
+  client_id: countersign-console
 auth:
-  allow_networks: [%s]
+  allow_networks: [%[2]s]
   issuers:
-    - issuer: %s/dev/issuer
+    - issuer: %[3]s/dev/issuer
       audience: countersign
       subject_prefix: "dev:"
       tenants: [default]
@@ -193,6 +203,11 @@ auth:
 	}
 	i, internal := configured("127.0.0.0/8")
 	n := i.serve(t, "api")
+	checkConsole(t, n.url(), "/registry", d.url()+"/dev/issuer")
+	checkConsole(t, n.url()+"/registry", "/registry", d.url()+"/dev/issuer")
+	if status, _, _, _ := pageAt(t, internal+"/console/"); status != http.StatusUnauthorized {
+		t.Errorf("executors have the console: %d", status)
+	}
 	admin, executor := d.tokens[first][registry.RolePlatformAdmin], d.serviceToken(t, "executor")
 	if status, who := whoAmI(t, n.url(), admin); status != http.StatusOK || who["subject"] != "dev:dev-PlatformAdmin" || fmt.Sprint(who["roles"]) != "[Operator]" {
 		t.Errorf("an administrator there is %d %v", status, who)

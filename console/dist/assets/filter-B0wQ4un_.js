@@ -1,0 +1,1 @@
+function e(e){return`"${e.replaceAll(`\\`,`\\\\`).replaceAll(`"`,`\\"`)}"`}function t(...e){return e.filter(Boolean).join(` AND `)}export{e as n,t};
