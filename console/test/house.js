@@ -41,6 +41,7 @@ async function start(name, args, ready, env = {}) {
     child.once("exit", (code) => reject(new Error(`${name} ended with ${code}:\n${said}`)));
   });
   child.removeAllListeners("exit");
+  process.on("exit", () => child.kill("SIGKILL")); // also when a test died
   return {
     said: () => said,
     stop: async () => {
@@ -155,7 +156,8 @@ export class House {
     const page = await context.newPage();
     page.setDefaultTimeout(patience);
     const faults = [];
-    page.on("console", (m) => { if (m.type() === "error") faults.push(`console: ${m.text()}`); });
+    // A 404 is what the API answers about what is not there; the browser writes that down by itself.
+    page.on("console", (m) => { if (m.type() === "error" && !/status of 404/.test(m.text())) faults.push(`console: ${m.text()}`); });
     page.on("pageerror", (e) => faults.push(`error: ${e}`));
     page.on("request", (r) => {
       if (!r.url().startsWith(`${this.url}/`) && !r.url().startsWith("blob:") && !r.url().startsWith("data:")) faults.push(`asks ${r.url()}`);

@@ -12,6 +12,8 @@ export interface Screen {
 
 export const screens: Screen[] = [
   { path: "servers", page: lazy(() => import("../screens/servers/Servers")), nav: { label: "Servers", icon: IconServer2 } },
+  { path: "servers/:name", page: lazy(() => import("../screens/server/Server")) },
+  { path: "register", page: lazy(() => import("../screens/register/Register")) },
   { path: "providers", page: lazy(() => import("../screens/providers/Providers")), nav: { label: "Providers", icon: IconPackage } },
   { path: "providers/:name", page: lazy(() => import("../screens/providers/Provider")) },
   { path: "connections", page: lazy(() => import("../screens/connections/Connections")), nav: { label: "Connections", icon: IconPlugConnected } },

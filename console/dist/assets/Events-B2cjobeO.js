@@ -1,1 +1,0 @@
-export{n as SubscriptionState,t as default}from"./Events-BL4y9M4W.js";

@@ -1,0 +1,1 @@
+export{n as addressOf,t as default}from"./Policies-0NSmV97Y.js";

@@ -1,1 +1,0 @@
-import{ft as e,vn as t,yt as n}from"./Problem-CZRA9lUO.js";import{t as r}from"./InputBase-C9--84za.js";var i=t(),a=e(e=>{let t=n([`Input`,`InputWrapper`,`TextInput`],null,e);return(0,i.jsx)(r,{component:`input`,...t,__staticSelector:`TextInput`})});a.classes=r.classes,a.displayName=`@mantine/core/TextInput`;export{a as t};
