@@ -63,6 +63,7 @@ export class House {
     const [api, temporal, ui, demo] = await Promise.all([freePort(), freePort(), freePort(), freePort()]);
     house.url = `http://127.0.0.1:${api}`;
     house.demo = `http://127.0.0.1:${demo}/open/mcp`;
+    house.protected = { endpointRef: "demo", authentication: "MCP_AUTHENTICATION_OAUTH2_PROTECTED_RESOURCE", exceptionReason: "" };
     house.demoControl = `http://127.0.0.1:${demo}/demo`;
     const args = ["--listen", `127.0.0.1:${api}`, "--temporal-listen", `127.0.0.1:${temporal}`, "--temporal-ui-listen", `127.0.0.1:${ui}`,
       "--demo-listen", `127.0.0.1:${demo}`, "--data-dir", house.dir, "--probe-interval", probeInterval];

@@ -11,10 +11,14 @@ import { problemOf } from "./problem";
 export const everyList = 30_000;
 export const everyRun = 3_000;
 
+/** Begins the keys of what is read again only when a person asks for it. */
+export const heldKey = "held";
+
 export function newQueryClient(): QueryClient {
   const client: QueryClient = new QueryClient({
-    // Two numbers that mean the same stay the same: after any change everything on the screen is read again.
-    mutationCache: new MutationCache({ onSettled: () => void client.invalidateQueries() }),
+    // Two numbers that mean the same stay the same: after any change everything on the screen is read again. But for what
+    // somebody is about to sign: that stays as it was looked at until they ask for what is there now.
+    mutationCache: new MutationCache({ onSettled: () => void client.invalidateQueries({ predicate: (q) => q.queryKey[0] !== heldKey }) }),
     defaultOptions: {
       queries: {
         staleTime: 2_000,

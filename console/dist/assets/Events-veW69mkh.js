@@ -1,0 +1,1 @@
+export{n as SubscriptionState,t as default}from"./Events-DP2NGk2Z.js";

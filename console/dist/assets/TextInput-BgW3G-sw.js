@@ -1,1 +1,0 @@
-import{cn as e,it as t,ut as n}from"./Problem-C8vEN8b3.js";import{t as r}from"./InputBase-BnpM-uNt.js";var i=e(),a=t(e=>{let t=n([`Input`,`InputWrapper`,`TextInput`],null,e);return(0,i.jsx)(r,{component:`input`,...t,__staticSelector:`TextInput`})});a.classes=r.classes,a.displayName=`@mantine/core/TextInput`;export{a as t};
