@@ -28,7 +28,7 @@ async function addresses() {
   assert.ok(shown.length >= 4, `the navigation shows ${shown}`);
   return [...shown.map((href) => href.replace(/^\/console\//, "")), "policies/default", "policies/new", "connections/demo", "providers/weather", "capabilities?server=weather", "register", "register?by=connection", "servers/weather",
     ...["tools", "resources", "prompts", "versions", "runs", "health", "definition"].map((tab) => `servers/weather?tab=${tab}`), "servers/waiting", "servers/nobody",
-    "servers/waiting/review", "servers/weather/review",
+    "servers/waiting/review", "servers/weather/review", "tools/weather.hash_compute",
     "audit?object=weather", "nowhere"];
 }
 

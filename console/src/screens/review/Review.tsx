@@ -11,7 +11,7 @@ import { useParam } from "../../app/url";
 import { ApprovalService } from "../../gen/countersign/registry/v1/approval_service_pb";
 import { DiffStatus, type GetReviewResponse, ItemKind, ReviewKind, type ReviewItem } from "../../gen/countersign/registry/v1/review_pb";
 import { McpServerService } from "../../gen/countersign/registry/v1/mcp_server_service_pb";
-import { ReviewStatus, SideEffectClass } from "../../gen/countersign/registry/v1/types_pb";
+import { SideEffectClass } from "../../gen/countersign/registry/v1/types_pb";
 import { EmptyState } from "../../parts/EmptyState";
 import { Escaped } from "../../parts/Escaped";
 import { ListSkeleton } from "../../parts/List";
@@ -48,7 +48,7 @@ export default function Review() {
 function Sheet({ of: r, again }: { of: GetReviewResponse; again: () => void }) {
   const digest = r.review?.digest ?? "";
   const live = useLive(McpServerService.method.getMcpServer, { serverId: r.serverId }, { every: 5_000 });
-  const approval = useLive(ApprovalService.method.getApproval, { serverId: r.serverId, digest }, { every: 10_000, enabled: r.review?.status === ReviewStatus.PENDING });
+  const approval = useLive(ApprovalService.method.getApproval, { serverId: r.serverId, digest }, { every: 10_000, enabled: digest !== "" });
   const queries = useQueryClient();
   const now = live.data?.server;
   const newer = now?.review?.digest && now.review.digest !== digest ? now.review.digest : "";

@@ -1,1 +1,0 @@
-export{n as addressOf,t as default}from"./Policies-z68AR-It.js";
