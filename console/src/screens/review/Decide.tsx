@@ -1,5 +1,5 @@
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
-import { Alert, Button, Card, Group, Stack, Text, Textarea, TextInput, Title } from "@mantine/core";
+import { Alert, Anchor, Button, Card, Group, Stack, Text, Textarea, TextInput, Title } from "@mantine/core";
 import { useState } from "react";
 import { Link } from "react-router";
 
@@ -53,7 +53,7 @@ export function Decide({ of: r, approval, lines, superseded, reload, authenticat
       <Title order={2} size="h4" mb="xs">Decision</Title>
       <Stack gap="sm">
         {!pending && !decided && <Text size="sm">{reviewWord[r.review?.status ?? 0] || "Nothing is asked to be approved"}{r.review?.decidedBy && <> by <Escaped text={r.review.decidedBy} /> <Time at={r.review.decideTime} /></>}</Text>}
-        {a && <div><Text size="sm" fw={600}>What the policy <Link to={`/policies/${encodeURIComponent(a.governancePolicyRef)}`}>{a.governancePolicyRef}</Link> wants</Text><Demand of={a} /></div>}
+        {a && <div><Text size="sm" fw={600}>What the policy <Anchor component={Link} size="sm" to={`/policies/${encodeURIComponent(a.governancePolicyRef)}`}>{a.governancePolicyRef}</Anchor> wants</Text><Demand of={a} /></div>}
         {approval && approval.decisions.length > 0 && (
           <div>
             <Text size="sm" fw={600}>Decided so far</Text>
@@ -62,7 +62,7 @@ export function Decide({ of: r, approval, lines, superseded, reload, authenticat
             ))}
           </div>
         )}
-        {decided && <Alert color="green" variant="outline" role="status" title={reject.data ? "Rejected" : "Approved"}><Link to={`/servers/${encodeURIComponent(r.serverName)}`}>To {r.serverName}</Link></Alert>}
+        {decided && <Alert color="green" variant="outline" role="status" title={reject.data ? "Rejected" : "Approved"}><Anchor component={Link} size="sm" to={`/servers/${encodeURIComponent(r.serverName)}`}>To {r.serverName}</Anchor></Alert>}
         {pending && !decided && may(m.activateMcpServer) && (
           <form onSubmit={(e) => {
             e.preventDefault();

@@ -25,10 +25,10 @@ export function Demand({ of: a }: { of: Approval }) {
   const roles = Object.entries(d?.rolesMissing ?? {}).map(([role, n]) => `${n} ${role}`).join(", ");
   return (
     <>
-      <div>{d ? `${count(d.people, "person", "people")}${d.peopleMissing !== d.people ? `, ${d.peopleMissing} still missing` : ""}${roles ? `, of them ${roles}` : ""}` : "unknown"}</div>
+      <Text size="sm">{d ? `${count(d.people, "person", "people")}${d.peopleMissing !== d.people ? `, ${d.peopleMissing} still missing` : ""}${roles ? `, of them ${roles}` : ""}` : "unknown"}</Text>
       {d && d.decidedBy.length > 0 && <Text size="xs">approved by {d.decidedBy.map((who) => <Escaped key={who} text={`${who} `} />)}</Text>}
       {d?.commentRequired && <Text size="xs">everybody says why</Text>}
-      {a.canDecide ? <Chip tone="calm" icon={IconClock}>you can approve it</Chip> : a.decided ? <Chip tone="good" icon={IconCircleCheck}>you approved it</Chip> : <Chip tone="mute" icon={IconCircleX}>not by you</Chip>}
+      <Text size="sm" component="div">{a.canDecide ? <Chip tone="calm" icon={IconClock}>you can approve it</Chip> : a.decided ? <Chip tone="good" icon={IconCircleCheck}>you approved it</Chip> : <Chip tone="mute" icon={IconCircleX}>not by you</Chip>}</Text>
       {!a.canDecide && !a.decided && a.blockedDetail && <Text size="xs" c="dimmed"><Escaped text={a.blockedDetail} /></Text>}
     </>
   );

@@ -1,4 +1,4 @@
-import { Alert, Button, Card, Group, NavLink, ScrollArea, SegmentedControl, Select, Stack, Text, TextInput } from "@mantine/core";
+import { Alert, Anchor, Button, Card, Group, NavLink, ScrollArea, SegmentedControl, Select, Stack, Text, TextInput } from "@mantine/core";
 import { useHotkeys } from "@mantine/hooks";
 import { IconRefresh } from "@tabler/icons-react";
 import { useQueryClient } from "@tanstack/react-query";
@@ -85,7 +85,7 @@ function Sheet({ of: r, again }: { of: GetReviewResponse; again: () => void }) {
     <Stack>
       {newer && (
         <Alert color="yellow" variant="outline" role="alert" title="Superseded: the server changed while you were looking">
-          <Text size="sm">What you see cannot be signed any more. {r.review?.snapshotDigest && now && <Link to={`/servers/${encodeURIComponent(r.serverName)}?tab=versions&from=${encodeURIComponent(r.review.snapshotDigest)}&to=${encodeURIComponent(now.snapshotDigest)}`}>What changed since</Link>}</Text>
+          <Text size="sm">What you see cannot be signed any more. {r.review?.snapshotDigest && now && <Anchor component={Link} size="sm" to={`/servers/${encodeURIComponent(r.serverName)}?tab=versions&from=${encodeURIComponent(r.review.snapshotDigest)}&to=${encodeURIComponent(now.snapshotDigest)}`}>What changed since</Anchor>}</Text>
           <Button mt="xs" size="compact-md" leftSection={<IconRefresh size={14} />} onClick={reload}>Show what is there now</Button>
         </Alert>
       )}

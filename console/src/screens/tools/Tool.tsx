@@ -85,7 +85,7 @@ function Explained({ id }: { id: string }) {
               <li key={c.reason}>
                 <span aria-hidden style={{ color: c.holds ? "var(--good)" : "var(--bad)" }}>{c.holds ? <IconCircleCheck size={18} /> : <IconCircleX size={18} />}</span>
                 <div>
-                  <Text size="sm"><span className="unseen-text">{c.holds ? "holds: " : "does not hold: "}</span>{c.reason.replaceAll("_", " ")}{c.value && <>: <Escaped text={c.value} max={200} /></>}</Text>
+                  <Text size="sm"><span className="unseen-text">{c.holds ? "holds: " : "does not hold: "}</span><Escaped text={c.value || c.reason.replaceAll("_", " ")} max={200} />{!c.holds && <> <Code>{c.reason}</Code></>}</Text>
                   {!c.holds && c.nextStep && <Text size="xs">{c.nextStep}{c.roles.length > 0 && ` (${c.roles.join(", ")})`}</Text>}
                   {c.sinceTime && <Text size="xs" c="dimmed">since <Time at={c.sinceTime} /></Text>}
                 </div>
