@@ -208,7 +208,7 @@ func run(ctx context.Context, o options, c *cobra.Command, out io.Writer) error 
 	examined := conf
 	examined.Temporal.Address = temporal.Address()
 	return app.App{
-		Examine: doctor.ForAPI(examined, app.Quiet(log)),
+		Examine: doctor.ForAPI(examined, store, app.Quiet(log)),
 		Config:  conf, Reload: load, DB: store, Temporal: engine, Namespace: namespace, Codec: codec, Auth: authenticator, Audit: auditKeys, Mint: mint,
 		Listener: listener, InternalListener: internal, Worker: true, AcceptUnsigned: true, Fallback: pages, Ready: ready, Log: log,
 	}.Run(ctx)

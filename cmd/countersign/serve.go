@@ -117,7 +117,7 @@ func serve(ctx context.Context, role, file string, flags map[string]any) error {
 		if a.Fallback, err = app.Console(conf, a.Namespace); err != nil {
 			return err
 		}
-		a.Examine = doctor.ForAPI(conf, log)
+		a.Examine = doctor.ForAPI(conf, a.DB, log)
 	}
 	a.Ready = func() {
 		log.LogAttrs(ctx, slog.LevelInfo, "ready", slog.String("role", role), slog.String("listen", conf.Listen), slog.Bool("tls", conf.TLS.Enabled()))

@@ -33,13 +33,15 @@ func (x *examination) database(ctx context.Context) {
 			return
 		}
 	}
-	store, err := db.Open(ctx, x.conf.Database.Options(x.log))
-	if err != nil {
-		x.failed("database", away, err)
-		x.unseen("the database", unseen...)
-		return
+	store, err := x.store, error(nil)
+	if store == nil {
+		if store, err = db.Open(ctx, x.conf.Database.Options(x.log)); err != nil {
+			x.failed("database", away, err)
+			x.unseen("the database", unseen...)
+			return
+		}
+		defer func() { _ = store.Close() }()
 	}
-	defer func() { _ = store.Close() }()
 	about, err := store.About(ctx)
 	if err != nil {
 		x.failed("database", away, err)

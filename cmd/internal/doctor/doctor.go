@@ -12,6 +12,7 @@ import (
 	"countersign/api"
 	"countersign/cmd/internal/app"
 	"countersign/cmd/internal/config"
+	"countersign/db"
 	"countersign/registry"
 )
 
@@ -41,6 +42,7 @@ type Finding struct {
 // examination is one run.
 type examination struct {
 	conf     config.Config
+	store    *db.DB // that the process has open; nil: it is opened
 	role     string // all, api or worker
 	log      *slog.Logger
 	findings []Finding
@@ -50,25 +52,32 @@ type examination struct {
 // worker. What the log gets are the causes of failures.
 func Examine(ctx context.Context, conf config.Config, role string, log *slog.Logger) []Finding {
 	x := &examination{conf: conf, role: role, log: log}
+	x.all(ctx)
+	return x.findings
+}
+
+func (x *examination) all(ctx context.Context) {
 	x.database(ctx)
 	x.temporal(ctx)
-	if role != "worker" {
+	if x.role != "worker" {
 		x.callers(ctx)
 		x.certificates()
 	}
 	x.keys(ctx)
-	if role != "api" {
+	if x.role != "api" {
 		x.sandbox(ctx)
 		x.outbound()
 	}
-	return x.findings
 }
 
-// ForAPI makes the checks of an api, as the API tells them.
-func ForAPI(conf config.Config, log *slog.Logger) func(context.Context) []api.Finding {
+// ForAPI makes the checks of an api that runs, on the database that it has open, as
+// the API tells them.
+func ForAPI(conf config.Config, store *db.DB, log *slog.Logger) func(context.Context) []api.Finding {
 	return func(ctx context.Context) []api.Finding {
 		var out []api.Finding
-		for _, f := range Examine(ctx, conf, "api", log) {
+		x := &examination{conf: conf, store: store, role: "api", log: log}
+		x.all(ctx)
+		for _, f := range x.findings {
 			out = append(out, api.Finding{Check: f.Check, Status: string(f.Status), Found: f.Found, Reason: f.Reason, Fix: f.Fix})
 		}
 		return out
