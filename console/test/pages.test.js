@@ -71,6 +71,21 @@ test("another tenant's addresses show nothing", async () => {
   await visit.close();
 });
 
+test("where there is no issuer one pastes a token", async () => {
+  const context = await house.browser.newContext();
+  const page = await context.newPage();
+  await page.route("**/console/config.json", async (route) => {
+    const answer = await route.fetch();
+    await route.fulfill({ response: answer, json: { ...(await answer.json()), issuer: "", clientId: "" } });
+  });
+  await page.goto(`${house.url}/console/servers`);
+  await page.getByLabel("Token").fill(house.token("Observer"));
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("link", { name: "weather", exact: true }).waitFor();
+  assert.equal(await page.evaluate(() => Object.keys({ ...localStorage, ...sessionStorage }).some((k) => /token/i.test(k))), false);
+  await context.close();
+});
+
 test("roles decide what is offered", async () => {
   const visit = await house.enter("Observer", { path: "servers" });
   const { page } = visit;

@@ -33,8 +33,9 @@ func (x *examination) database(ctx context.Context) {
 			return
 		}
 	}
-	store, err := x.store, error(nil)
+	store := x.store
 	if store == nil {
+		var err error
 		if store, err = db.Open(ctx, x.conf.Database.Options(x.log)); err != nil {
 			x.failed("database", away, err)
 			x.unseen("the database", unseen...)

@@ -1,4 +1,5 @@
-import { Button, Center, Group, Loader, Paper, Stack, Text, Title } from "@mantine/core";
+import { Button, Center, Group, Loader, Paper, PasswordInput, Stack, Text, Title } from "@mantine/core";
+import { useState } from "react";
 
 import { problemOf } from "../api/problem";
 import { useConfig, useSession, useSessionState } from "./context";
@@ -19,7 +20,7 @@ export function SignIn() {
               <Text role="status">Signing in at {issuer}</Text>
             </Group>
           )}
-          {state.kind === "out" && <Text>You are signed out. Nothing of the session was stored.</Text>}
+          {issuer && state.kind === "out" && <Text>You are signed out. Nothing of the session was stored.</Text>}
           {state.kind === "failed" && (
             <div role="alert">
               <Text fw={600}>Nobody could be signed in</Text>
@@ -29,9 +30,24 @@ export function SignIn() {
               </Text>
             </div>
           )}
-          {state.kind !== "starting" && <Button onClick={() => void session.signIn()}>Sign in</Button>}
+          {!issuer && <Paste />}
+          {issuer && state.kind !== "starting" && <Button onClick={() => void session.signIn()}>Sign in</Button>}
         </Stack>
       </Paper>
     </Center>
+  );
+}
+
+/** Takes a token, where the installation knows tokens of its own file only. */
+function Paste() {
+  const session = useSession();
+  const [token, setToken] = useState("");
+  return (
+    <form onSubmit={(e) => { e.preventDefault(); session.paste(token.trim()); }}>
+      <Stack>
+        <PasswordInput label="Token" description="Of the installation's own file. It stays in this page's memory alone." required autoComplete="off" value={token} onChange={(e) => setToken(e.currentTarget.value)} />
+        <Button type="submit" disabled={!token.trim()}>Sign in</Button>
+      </Stack>
+    </form>
   );
 }

@@ -48,6 +48,10 @@ export class Session {
   /** Takes the issuer's answer, or goes to ask for one. */
   async start(): Promise<void> {
     try {
+      if (!this.config.issuer) {
+        this.become({ kind: "out" });
+        return;
+      }
       const here = new URL(location.href);
       const pending = readPending();
       if (pending && here.searchParams.has("state") && (here.searchParams.has("code") || here.searchParams.has("error"))) {
@@ -67,6 +71,10 @@ export class Session {
 
   /** Leaves the page for the issuer's, which leads back to where one is now. */
   async signIn(): Promise<void> {
+    if (!this.config.issuer) {
+      this.become({ kind: "out" });
+      return;
+    }
     try {
       const server = await this.discover();
       if (!server.authorization_endpoint) throw new Error("the issuer signs nobody in: it has no authorization endpoint");
@@ -95,6 +103,12 @@ export class Session {
     } catch (error) {
       this.become({ kind: "failed", error });
     }
+  }
+
+  /** Takes a token that a person has from elsewhere, where there is no issuer to ask. */
+  paste(token: string): void {
+    this.tokens = { access: token, refresh: "", ends: Infinity };
+    this.become({ kind: "in" });
   }
 
   signOut(): void {

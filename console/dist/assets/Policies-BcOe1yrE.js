@@ -1,0 +1,1 @@
+export{n as addressOf,t as default}from"./Policies-CLMH-bW1.js";
