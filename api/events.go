@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/google/uuid"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"countersign/db"
@@ -225,8 +226,8 @@ const (
 	watchEventsLook = 500 * time.Millisecond // between two looks
 )
 
-// WatchEvents implements EventService. The resume token is a position in the
-// stream, before which nothing can come any more.
+// WatchEvents implements EventService. The resume token is a place in the stream,
+// before which nothing can come any more while the history is the same.
 func (n notices) WatchEvents(ctx context.Context, req *pb.WatchEventsRequest, stream *connect.ServerStream[pb.WatchEventsResponse]) error {
 	if err := n.validate(req); err != nil {
 		return err
@@ -245,16 +246,19 @@ func (n notices) WatchEvents(ctx context.Context, req *pb.WatchEventsRequest, st
 			With("limit", "watchers").With("retry_after", "5s").WithNext("ask another process, or later")
 	}
 	defer n.watching.Add(-1)
-	if err := stream.Send(&pb.WatchEventsResponse{ResumeToken: positionToken(at)}); err != nil {
+	if err := stream.Send(&pb.WatchEventsResponse{ResumeToken: placeToken(at)}); err != nil {
 		return err
 	}
 	sent := time.Now()
 	for {
-		rows, next, err := d.store.OutboxAfter(ctx, at, watchEventsStep)
+		rows, next, err := d.store.OutboxAfter(ctx, at.Position, watchEventsStep)
 		if err != nil {
 			return err
 		}
-		out := &pb.WatchEventsResponse{ResumeToken: positionToken(next)}
+		if at.Position = next; len(rows) > 0 {
+			at.Last = rows[len(rows)-1].EventID
+		}
+		out := &pb.WatchEventsResponse{ResumeToken: placeToken(at)}
 		for i := range rows {
 			if watched(req, &rows[i]) {
 				out.Events = append(out.Events, eventOut(&rows[i]))
@@ -266,7 +270,7 @@ func (n notices) WatchEvents(ctx context.Context, req *pb.WatchEventsRequest, st
 			}
 			sent = time.Now()
 		}
-		if at = next; len(rows) == watchEventsStep {
+		if len(rows) == watchEventsStep {
 			continue
 		}
 		select {
@@ -280,24 +284,46 @@ func (n notices) WatchEvents(ctx context.Context, req *pb.WatchEventsRequest, st
 }
 
 // begin is where a request begins.
-func (d desk) begin(ctx context.Context, req *pb.WatchEventsRequest) (db.Position, error) {
+func (d desk) begin(ctx context.Context, req *pb.WatchEventsRequest) (db.Place, error) {
 	switch {
 	case req.GetResumeToken() != "":
-		raw, err := base64.RawURLEncoding.DecodeString(req.GetResumeToken())
-		if err != nil || len(raw) != 16 {
-			return db.Position{}, registry.Errorf(registry.ReasonInvalidPageToken, "the resume token is damaged").
+		at, ok := placeOf(req.GetResumeToken())
+		if !ok {
+			return db.Place{}, registry.Errorf(registry.ReasonInvalidPageToken, "the resume token is damaged").
 				WithField("resume_token", "is not one that was given")
 		}
-		return db.Position{Tx: int64(binary.BigEndian.Uint64(raw)), ID: int64(binary.BigEndian.Uint64(raw[8:]))}, nil
+		return d.store.OutboxResume(ctx, at)
 	case req.GetFromBeginning():
-		return db.Position{}, nil
+		return d.store.OutboxResume(ctx, db.Place{})
 	}
 	return d.store.OutboxEnd(ctx)
 }
 
-func positionToken(p db.Position) string {
+// placeToken is three numbers and the id of an event, or zeros for none.
+func placeToken(p db.Place) string {
+	last := uuid.Nil
+	if p.Last != "" {
+		last = uuid.MustParse(p.Last)
+	}
 	raw := binary.BigEndian.AppendUint64(nil, uint64(p.Tx))
-	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint64(raw, uint64(p.ID)))
+	raw = binary.BigEndian.AppendUint64(raw, uint64(p.ID))
+	raw = binary.BigEndian.AppendUint64(raw, p.History)
+	return base64.RawURLEncoding.EncodeToString(append(raw, last[:]...))
+}
+
+func placeOf(token string) (db.Place, bool) {
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || len(raw) != 3*8+len(uuid.Nil) {
+		return db.Place{}, false
+	}
+	at := db.Place{
+		Position: db.Position{Tx: int64(binary.BigEndian.Uint64(raw)), ID: int64(binary.BigEndian.Uint64(raw[8:]))},
+		History:  binary.BigEndian.Uint64(raw[16:]),
+	}
+	if last := uuid.UUID(raw[24:]); last != uuid.Nil {
+		at.Last = last.String()
+	}
+	return at, true
 }
 
 func watched(req *pb.WatchEventsRequest, e *db.OutboxEvent) bool {

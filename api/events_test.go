@@ -166,12 +166,25 @@ func TestEventsAreWatched(t *testing.T) {
 	if len(later) != 7 || slices.ContainsFunc(later, func(id string) bool { return slices.Contains(news, id) }) {
 		t.Errorf("%v after %v", later, news)
 	}
-	stream, err := client.WatchEvents(t.Context(), &pb.WatchEventsRequest{ResumeToken: "AAAA"})
-	if err == nil {
-		stream.Receive()
-		err = stream.Err()
+	refused := func(token string) error {
+		t.Helper()
+		stream, err := client.WatchEvents(t.Context(), &pb.WatchEventsRequest{ResumeToken: token})
+		if err == nil {
+			stream.Receive()
+			err = stream.Err()
+		}
+		return err
 	}
-	if connect.CodeOf(err) != connect.CodeInvalidArgument {
+	if err := refused("AAAA"); connect.CodeOf(err) != connect.CodeInvalidArgument {
+		t.Error(err)
+	}
+	// The events are others now, as after a restore.
+	at, ok := placeOf(token)
+	if at.Last != news[len(news)-1] || !ok {
+		t.Errorf("%+v, but %v were told", at, news)
+	}
+	at.Last = "00000000-0000-7000-8000-000000000001"
+	if err := refused(placeToken(at)); connect.CodeOf(err) != connect.CodeFailedPrecondition || !strings.Contains(err.Error(), "restored") {
 		t.Error(err)
 	}
 }

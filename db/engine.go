@@ -32,6 +32,9 @@ type engine struct {
 	horizon string
 	// end gives the position of the last event that can be told now, of a tenant.
 	end string
+	// history identifies the database among all that were made from its dumps; empty
+	// where nothing does.
+	history string
 	// changesFrom gives the horizon of what is committed, and the time.
 	changesFrom string
 	// changed holds for audit rows that are not below a horizon.
@@ -80,6 +83,7 @@ var postgres = engine{
 	clock:       "SELECT clock_timestamp()",
 	horizon:     "tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
 	end:         "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1, 9223372036854775807",
+	history:     "SELECT c.system_identifier || '/' || d.oid FROM pg_control_system() AS c, pg_database AS d WHERE d.datname = current_database()",
 	changesFrom: "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS horizon, clock_timestamp() AS now",
 	changed:     "a.tx >= ?",
 	settled: `(a.tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint

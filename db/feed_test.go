@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -56,6 +58,101 @@ func TestEventsHoldExactlyTheirPayload(t *testing.T) {
 			t.Errorf("after the last: %+v, %v, %v", more, same, err)
 		}
 	})
+}
+
+// Whoever comes back with a place goes on there, unless the events up to it are
+// not those that somebody was told.
+func TestAPlaceOfAnotherHistoryIsRefused(t *testing.T) {
+	engines(t, func(t on) {
+		ctx := t.Context()
+		w := newWorld(t, t.db, "acme")
+		end := func(w *world) db.Place {
+			t.Helper()
+			place, err := w.OutboxEnd(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return place
+		}
+		resumes := func(w *world, at db.Place) {
+			t.Helper()
+			if got, err := w.OutboxResume(ctx, at); err != nil || got.Position != at.Position || got.Last != at.Last {
+				t.Errorf("%+v became %+v, %v", at, got, err)
+			}
+		}
+		outdated := func(w *world, at db.Place) {
+			t.Helper()
+			_, err := w.OutboxResume(ctx, at)
+			refused(t, err, registry.ReasonResumeTokenOutdated)
+		}
+		told := func(n int) db.Place { // all events, seen by their reader
+			t.Helper()
+			events, at := follow(t, n, w.OutboxAfter)
+			return db.Place{Position: at, Last: events[len(events)-1].EventID, History: end(w).History}
+		}
+		empty := end(w)
+		if empty.Last != "" {
+			t.Errorf("nothing happened, and yet %+v", empty)
+		}
+		resumes(w, empty)
+		resumes(w, db.Place{})
+		w.register("weather")
+		first := told(1)
+		resumes(w, empty)
+		resumes(w, first)
+
+		backup := restorable(t)
+		w.register("later")
+		later := told(2)
+		resumes(w, first)
+		resumes(w, later)
+
+		restored := newWorld(t, backup, "acme")
+		outdated(restored, later) // it is not told yet, there
+		restored.register("another")
+		follow(t, 2, restored.OutboxAfter)
+		outdated(restored, later) // there is another one in its place
+		restored.register("one-more")
+		outdated(restored, later)
+		resumes(restored, end(restored))
+		beginning, err := restored.OutboxResume(ctx, db.Place{})
+		if err != nil || beginning.History != end(restored).History {
+			t.Errorf("%+v, %v", beginning, err)
+		}
+
+		ahead := later
+		ahead.Tx += 1_000_000
+		outdated(w, ahead)
+		elsewhere := later
+		elsewhere.History++
+		outdated(w, elsewhere)
+		before := db.Place{Position: later.Position, History: later.History} // nothing was there
+		outdated(w, before)
+		exec(t, t.db, "DELETE FROM outbox WHERE event_id = '"+first.Last+"'")
+		outdated(w, first) // kept no longer, and who knows what after it
+		resumes(w, later)
+	})
+}
+
+// restorable gives a database with what is in the test's now, as one restored
+// from a backup has it.
+func restorable(t on) *db.DB {
+	t.Helper()
+	if url, _ := urls.Load(t.db); strings.HasPrefix(url.(string), "sqlite:") { //nolint:forcetypeassert // what open stores
+		file := filepath.Join(t.TempDir(), "backup.db")
+		exec(t, t.db, "VACUUM INTO '"+file+"'")
+		return open(t, "sqlite:"+file)
+	}
+	d := postgresDB(t)
+	var dump []byte
+	if err := raw(t, t.db).QueryRowContext(t.Context(), "SELECT json_agg(o) FROM outbox AS o").Scan(&dump); err != nil {
+		t.Fatal(err)
+	}
+	const copied = "INSERT INTO outbox OVERRIDING SYSTEM VALUE SELECT o.* FROM json_populate_recordset(NULL::outbox, $1) AS o" //nolint:unqueryvet // a copy has every column
+	if _, err := raw(t, d).ExecContext(t.Context(), copied, string(dump)); err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 // Readers who follow by position see every row once, and those of an aggregate

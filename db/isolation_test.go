@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"countersign/db"
 	"countersign/registry"
@@ -64,6 +65,10 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 		extension := func(name string) string { return map[string]string{"weather": "tools"}[name] }
 		if _, err := acme.CreateSubscription(ctx, subscription("sub_1"), named("subscribe")); err != nil {
 			t.Fatal(err)
+		}
+		told, err := acme.OutboxEnd(ctx)
+		if err != nil || told.Last == "" {
+			t.Fatal(told, err)
 		}
 		sub := func(name string) string { return map[string]string{"weather": "sub_1"}[name] }
 
@@ -308,6 +313,13 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 			"OutboxEnd": of(func(st *db.Store, _, _, _, _, _ string) (any, error) { // the database's number, or the tenant's own
 				_, err := st.OutboxEnd(ctx)
 				return nil, err
+			}),
+			"OutboxResume": of(func(st *db.Store, _, name, _, _, _ string) (any, error) {
+				at := db.Place{Position: told.Position, Last: map[string]string{"weather": told.Last}[name], History: told.History}
+				if at.Last == "" {
+					at.Last = uuid.NewString()
+				}
+				return st.OutboxResume(ctx, at)
 			}),
 			"CreateSubscription": of(func(st *db.Store, _, _, _, _, _ string) (any, error) { // the other tenant may use the same id
 				_, err := st.CreateSubscription(ctx, registry.Subscription{SubscriptionID: "sub_1", Direction: "none"}, registry.Operation{})

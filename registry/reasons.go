@@ -96,6 +96,7 @@ const (
 	ReasonWorkflowKeyUnknown      Reason = "workflow_key_unknown"
 	ReasonNotRecorded             Reason = "not_recorded"
 	ReasonStaleSnapshot           Reason = "snapshot_too_old"
+	ReasonResumeTokenOutdated     Reason = "resume_token_outdated"
 )
 
 // Denials, in the order in which resolve reports them (requirements.md,
@@ -282,6 +283,7 @@ var reasons = map[Reason]struct {
 	ReasonQuotaExceeded:           {CodePrecondition, "the tenant has as much as the installation lets it have"},
 	ReasonNotRecorded:             {CodePrecondition, "the records of what could be called do not reach back to that time"},
 	ReasonStaleSnapshot:           {CodeUnavailable, "what this process knows is older than the caller allows, and the database cannot be followed"},
+	ReasonResumeTokenOutdated:     {CodePrecondition, "the resume token is of events that are kept no longer, or of a database that was restored since; begin without one, and read anew"},
 	ReasonWorkflowKeyUnknown:      {CodeUnavailable, "workflow data is encrypted with a key that this process does not have"},
 
 	ReasonToolNotFound:         {CodeNotFound, "the tenant has no tool of this id"},

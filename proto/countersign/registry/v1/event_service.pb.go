@@ -1351,7 +1351,9 @@ type WatchEventsRequest struct {
 	// Server ids, or kind/name of what is no server; none: all.
 	Subjects []string `protobuf:"bytes,2,rep,name=subjects,proto3" json:"subjects,omitempty"`
 	// The resume token of the last message that was seen: what came since follows.
-	// Empty: from now on; or from the beginning of what is kept.
+	// Empty: from now on; or from the beginning of what is kept. Refused as
+	// resume_token_outdated when the database was restored since, or the events up
+	// to there are kept no longer: begin without one.
 	ResumeToken string `protobuf:"bytes,3,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	// Without a resume token: begin with the oldest event that is kept.
 	FromBeginning bool `protobuf:"varint,4,opt,name=from_beginning,json=fromBeginning,proto3" json:"from_beginning,omitempty"`

@@ -697,7 +697,9 @@ export type WatchEventsRequest = Message<"countersign.registry.v1.WatchEventsReq
 
   /**
    * The resume token of the last message that was seen: what came since follows.
-   * Empty: from now on; or from the beginning of what is kept.
+   * Empty: from now on; or from the beginning of what is kept. Refused as
+   * resume_token_outdated when the database was restored since, or the events up
+   * to there are kept no longer: begin without one.
    *
    * @generated from field: string resume_token = 3;
    */
