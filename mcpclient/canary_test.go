@@ -423,13 +423,8 @@ func TestANameThatChangesItsMindIsNotFollowed(t *testing.T) {
 		for _, dial := range []bool{false, true} {
 			for _, probe := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, dial address %v, probe %v", tt.name, dial, probe), func(t *testing.T) {
-					s, err := file.Listen("127.0.0.2:0", nil)
-					if err != nil {
-						t.Fatal(err)
-					}
-					t.Cleanup(s.Close)
-					_, port, _ := strings.Cut(strings.TrimSuffix(s.URL, "/mcp"), "127.0.0.2:")
-					trapped := newSentry(t, "127.0.0.1:"+port)
+					s, trapped, port := besideASentry(t, file)
+					var err error
 					names := &rebound{first: tt.first, later: tt.later}
 					c := client(nil)
 					c.Guard = outbound.NewGuard(outbound.Options{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}, Resolver: names})
@@ -450,6 +445,24 @@ func TestANameThatChangesItsMindIsNotFollowed(t *testing.T) {
 					}
 				})
 			}
+		}
+	}
+}
+
+// besideASentry lets the server listen on 127.0.0.2, at a port that a sentry has on
+// 127.0.0.1: one that is free on both.
+func besideASentry(t *testing.T, file *mcptest.File) (s *mcptest.Server, trapped *sentry, port string) {
+	t.Helper()
+	for tries := 1; ; tries++ {
+		trapped = newSentry(t, "127.0.0.1:0")
+		_, port, _ = net.SplitHostPort(trapped.listener.Addr().String())
+		s, err := file.Listen("127.0.0.2:"+port, nil)
+		switch {
+		case err == nil:
+			t.Cleanup(s.Close)
+			return s, trapped, port
+		case tries == 20:
+			t.Fatal(err)
 		}
 	}
 }
