@@ -337,7 +337,7 @@ type hintMemo struct {
 const maxHinted = 50_000
 
 func (m *hintMemo) of(item registry.Item) []registry.Hint {
-	key := string(item.Kind) + " " + string(item.Verdict) + " " + item.Definition
+	key := string(item.Kind) + " " + string(item.Verdict) + " " + item.Definition()
 	m.mu.Lock()
 	hints, known := m.young[key]
 	if !known {

@@ -158,7 +158,7 @@ func (r *review) itemOut(i *registry.Inspected, full bool) *pb.ReviewItem {
 	}
 	if full {
 		out.DefinitionJson = text(item.Raw)
-		if i.Was != nil && i.Was.Definition != item.Definition {
+		if i.Was != nil && i.Was.Definition() != item.Definition() {
 			out.ApprovedDefinitionJson = text(i.Was.Raw)
 		}
 	}

@@ -51,14 +51,14 @@ func (s *Store) Capabilities(ctx context.Context, idOrName string, definitions b
 func (s *Store) fill(ctx context.Context, q bun.IDB, snap *registry.Snapshot) error {
 	digests := make([]string, len(snap.Items))
 	for i, item := range snap.Items {
-		digests[i] = item.Definition
+		digests[i] = item.Definition()
 	}
 	raw := make(map[string][]byte, len(digests))
 	if err := definitionsOf(ctx, q, s.tenant, digests, raw); err != nil {
 		return err
 	}
 	for i := range snap.Items {
-		snap.Items[i].Raw = raw[snap.Items[i].Definition]
+		snap.Items[i].Raw = raw[snap.Items[i].Definition()]
 	}
 	return nil
 }

@@ -163,9 +163,9 @@ func stateable(snap *registry.Snapshot) []string {
 	known := make(map[string]bool, len(snap.Items))
 	var out []string
 	for _, item := range snap.Items {
-		if !known[item.Definition] {
-			known[item.Definition] = true
-			out = append(out, item.Definition)
+		if !known[item.Definition()] {
+			known[item.Definition()] = true
+			out = append(out, item.Definition())
 		}
 	}
 	return out
@@ -179,8 +179,8 @@ func (t *tx) fillChanged(ctx context.Context, was, now *registry.Snapshot) error
 	}
 	var digests []string
 	for _, before := range was.Items {
-		if item, there := now.Find(before.Kind, before.Name); there && item.Definition != before.Definition {
-			digests = append(digests, before.Definition, item.Definition)
+		if item, there := now.Find(before.Kind, before.Name); there && item.Definition() != before.Definition() {
+			digests = append(digests, before.Definition(), item.Definition())
 		}
 	}
 	raw := map[string][]byte{}
@@ -189,7 +189,7 @@ func (t *tx) fillChanged(ctx context.Context, was, now *registry.Snapshot) error
 	}
 	for _, snap := range []*registry.Snapshot{was, now} {
 		for i := range snap.Items {
-			if bytes := raw[snap.Items[i].Definition]; bytes != nil {
+			if bytes := raw[snap.Items[i].Definition()]; bytes != nil {
 				snap.Items[i].Raw = bytes
 			}
 		}

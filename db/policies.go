@@ -209,7 +209,7 @@ func (t *tx) loadGovernance(ctx context.Context, r *registry.Record, c Change) e
 		}
 		for i := range r.Snapshot.Items {
 			item := &r.Snapshot.Items[i]
-			item.Raw = raw[item.Definition]
+			item.Raw = raw[item.Definition()]
 		}
 	}
 	if c.Stated != nil {
@@ -246,12 +246,12 @@ func (t *tx) loadStated(ctx context.Context, snap *registry.Snapshot, digests []
 	}
 	for i := range snap.Items {
 		item := &snap.Items[i]
-		said, known := stated[item.Definition][item.Kind]
+		said, known := stated[item.Definition()][item.Kind]
 		switch {
 		case known:
 			item.Stated = &said
-		case wanted[item.Definition]:
-			unread = append(unread, item.Definition)
+		case wanted[item.Definition()]:
+			unread = append(unread, item.Definition())
 		}
 	}
 	raw := map[string][]byte{}
@@ -259,7 +259,7 @@ func (t *tx) loadStated(ctx context.Context, snap *registry.Snapshot, digests []
 		return err
 	}
 	for i := range snap.Items {
-		if bytes := raw[snap.Items[i].Definition]; bytes != nil {
+		if bytes := raw[snap.Items[i].Definition()]; bytes != nil {
 			snap.Items[i].Raw = bytes
 		}
 	}

@@ -143,7 +143,7 @@ func TestTheBundleOfAServerIsFound(t *testing.T) {
 			}
 			err = w.Consider(ctx, db.Change{
 				ServerID: s.ServerID, Catalog: func(*registry.Server) bool { return true }, Decisions: true,
-				Definitions: func(r *registry.Record) []string { return []string{r.Snapshot.Of(registry.KindTool)[0].Definition} },
+				Definitions: func(r *registry.Record) []string { return []string{r.Snapshot.Of(registry.KindTool)[0].Definition()} },
 				Apply: func(r *registry.Record, _ time.Time) error {
 					if diff := cmp.Diff(want, r.Bundle); diff != "" {
 						t.Errorf("%s: %s", ref, diff)

@@ -186,7 +186,7 @@ func TestRetentionLeavesWhatADiscoveryHasJustSeenAgain(t *testing.T) {
 			if err != nil {
 				t.Fatalf("round %d: %v", i, err)
 			}
-			found, err := w.Definitions(t.Context(), []string{kept.Items[0].Definition, kept.Items[1].Definition, kept.Items[2].Definition})
+			found, err := w.Definitions(t.Context(), []string{kept.Items[0].Definition(), kept.Items[1].Definition(), kept.Items[2].Definition()})
 			if err != nil || len(found) != 3 {
 				t.Fatalf("round %d: %d definitions, %v", i, len(found), err)
 			}

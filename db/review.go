@@ -78,7 +78,7 @@ func (s *Store) fillBoth(ctx context.Context, q bun.IDB, a, b *registry.Snapshot
 	}
 	digests := make([]string, len(items))
 	for i := range items {
-		digests[i] = items[i].Definition
+		digests[i] = items[i].Definition()
 	}
 	slices.Sort(digests)
 	raw := make(map[string][]byte, len(digests))
@@ -90,7 +90,7 @@ func (s *Store) fillBoth(ctx context.Context, q bun.IDB, a, b *registry.Snapshot
 			continue
 		}
 		for i := range snap.Items {
-			snap.Items[i].Raw = raw[snap.Items[i].Definition]
+			snap.Items[i].Raw = raw[snap.Items[i].Definition()]
 		}
 	}
 	return nil

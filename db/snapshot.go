@@ -65,6 +65,7 @@ const seenWithin = 24 * time.Hour
 // was last seen; of two looks of the same digest the first one stays, and snap
 // takes over the definitions of that.
 func (s *Store) SaveSnapshot(ctx context.Context, snap *registry.Snapshot) error {
+	snap.SetAddresses()
 	stated, err := s.stateNew(ctx, snap.Items)
 	if err != nil {
 		return err
@@ -102,7 +103,7 @@ func (s *Store) SaveSnapshot(ctx context.Context, snap *registry.Snapshot) error
 		for i, item := range snap.Items {
 			rows[i] = itemRow{
 				TenantID: s.tenant, SnapshotDigest: snap.Digest, Kind: item.Kind, ItemKey: key(item.Name), Name: item.Name,
-				Definition: item.Definition, Digests: item.Digests, Verdict: item.Verdict, Detail: item.Detail,
+				Definition: item.Definition(), Digests: item.Digests, Verdict: item.Verdict, Detail: item.Detail,
 				Title: item.Title, Body: item.Text,
 			}
 		}
@@ -134,7 +135,7 @@ func (t *tx) seenAgain(ctx context.Context, snap *registry.Snapshot, stated stat
 	// The same tool can be sent in other bytes each time. The first ones stay.
 	digests := make([]string, len(snap.Items))
 	for i := range snap.Items {
-		digests[i] = snap.Items[i].Definition
+		digests[i] = snap.Items[i].Definition()
 	}
 	slices.Sort(digests)
 	digests = slices.Compact(digests)
@@ -155,7 +156,7 @@ func (t *tx) seenAgain(ctx context.Context, snap *registry.Snapshot, stated stat
 		}
 		for i := range snap.Items {
 			if item, found := kept.Find(snap.Items[i].Kind, snap.Items[i].Name); found {
-				snap.Items[i].Definition = item.Definition
+				snap.Items[i].Address = item.Definition()
 			}
 		}
 	}
@@ -171,7 +172,7 @@ func (t *tx) seenAgain(ctx context.Context, snap *registry.Snapshot, stated stat
 func (s *Store) stateNew(ctx context.Context, items []registry.Item) (statements, error) {
 	digests := make([]string, len(items))
 	for i := range items {
-		digests[i] = items[i].Definition
+		digests[i] = items[i].Definition()
 	}
 	known := map[string]bool{}
 	err := s.read(ctx, "read definitions", func(ctx context.Context, q bun.IDB) error {
@@ -193,7 +194,7 @@ func (s *Store) stateNew(ctx context.Context, items []registry.Item) (statements
 	}
 	out := statements{}
 	for i := range items {
-		if known[items[i].Definition] {
+		if known[items[i].Definition()] {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
@@ -209,13 +210,13 @@ func (s *Store) stateNew(ctx context.Context, items []registry.Item) (statements
 type statements map[string]map[registry.ItemKind]registry.Stated
 
 func (s statements) add(item registry.Item) {
-	if _, done := s[item.Definition][item.Kind]; done {
+	if _, done := s[item.Definition()][item.Kind]; done {
 		return
 	}
-	if s[item.Definition] == nil {
-		s[item.Definition] = map[registry.ItemKind]registry.Stated{}
+	if s[item.Definition()] == nil {
+		s[item.Definition()] = map[registry.ItemKind]registry.Stated{}
 	}
-	s[item.Definition][item.Kind] = registry.StatedBy(item)
+	s[item.Definition()][item.Kind] = registry.StatedBy(item)
 }
 
 // saveDefinitions adds those that are not there whole. Sorted, so that two who save
@@ -224,8 +225,8 @@ func (t *tx) saveDefinitions(ctx context.Context, items []registry.Item, stated 
 	raw := make(map[string][]byte, len(items))
 	of := make(map[string][]registry.Item, len(items))
 	for _, item := range items {
-		raw[item.Definition] = item.Raw
-		of[item.Definition] = append(of[item.Definition], item)
+		raw[item.Definition()] = item.Raw
+		of[item.Definition()] = append(of[item.Definition()], item)
 	}
 	digests := make([]string, 0, len(raw))
 	for digest := range raw {
@@ -315,7 +316,7 @@ func snapshotOf(ctx context.Context, q bun.IDB, tenant, digest string) (*registr
 	}
 	for i, r := range rows {
 		snap.Items[i] = registry.Item{
-			Kind: r.Kind, Name: r.Name, Definition: r.Definition, Digests: r.Digests, Verdict: r.Verdict, Detail: r.Detail,
+			Kind: r.Kind, Name: r.Name, Address: r.Definition, Digests: r.Digests, Verdict: r.Verdict, Detail: r.Detail,
 			Title: r.Title, Text: r.Body,
 		}
 	}

@@ -42,14 +42,14 @@ func TestASnapshotIsReadAsItWasSaved(t *testing.T) {
 		}
 		var digests []string
 		for _, item := range snap.Items {
-			digests = append(digests, item.Definition)
+			digests = append(digests, item.Definition())
 		}
 		definitions, err := w.Definitions(ctx, append(digests, "sha256:none"))
 		if err != nil || len(definitions) != len(digests) {
 			t.Fatalf("%d definitions: %v", len(definitions), err)
 		}
 		for _, item := range snap.Items {
-			if diff := cmp.Diff(string(item.Raw), string(definitions[item.Definition])); diff != "" {
+			if diff := cmp.Diff(string(item.Raw), string(definitions[item.Definition()])); diff != "" {
 				t.Error(diff)
 			}
 		}
@@ -63,7 +63,7 @@ func TestASnapshotIsReadAsItWasSaved(t *testing.T) {
 			t.Fatal(err)
 		}
 		item, _ := other.Find(registry.KindTool, "b")
-		if definitions, err := w.Definitions(ctx, []string{item.Definition}); err != nil || len(definitions) != 1 {
+		if definitions, err := w.Definitions(ctx, []string{item.Definition()}); err != nil || len(definitions) != 1 {
 			t.Errorf("%d definitions: %v", len(definitions), err)
 		}
 		_, err = w.Snapshot(ctx, "sha256:none")

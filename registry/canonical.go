@@ -175,7 +175,7 @@ func (d *document) appendNode(dst []byte, n *node) []byte {
 	case 'f':
 		return append(dst, "false"...)
 	case '"':
-		return appendString(dst, d.bytes(n))
+		return appendWritten(dst, d.bytes(n), n.plainBody)
 	case '[':
 		dst = append(dst, '[')
 		for i := range d.kids(n) {
@@ -192,7 +192,7 @@ func (d *document) appendNode(dst []byte, n *node) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = append(appendString(dst, d.name(m)), ':')
+			dst = d.appendName(dst, m)
 			dst = d.appendNode(dst, m)
 		}
 		return append(dst, '}')
@@ -202,6 +202,19 @@ func (d *document) appendNode(dst []byte, n *node) []byte {
 		panic("registry: decode let a number out of bounds pass")
 	}
 	return dst
+}
+
+// appendName writes a member's name and the colon after it.
+func (d *document) appendName(dst []byte, m *node) []byte {
+	return append(appendWritten(dst, d.name(m), m.plainName), ':')
+}
+
+// appendWritten is appendString for what may be known to need no escape.
+func appendWritten(dst, s []byte, plain bool) []byte {
+	if !plain {
+		return appendString(dst, s)
+	}
+	return append(append(append(dst, '"'), s...), '"')
 }
 
 // appendString writes valid UTF-8 as a JSON string, with no more escapes than
@@ -238,11 +251,17 @@ func digestBytes(b []byte) string {
 	return string(appendDigest(text[:0], b))
 }
 
-// digestsOf makes three digests in the memory of one.
-func digestsOf(a, b, c []byte) (ofA, ofB, ofC string) {
-	var text [3 * digestSize]byte
-	all := string(appendDigest(appendDigest(appendDigest(text[:0], a), b), c))
-	return all[:digestSize], all[digestSize : 2*digestSize], all[2*digestSize:]
+// nothing is the digest of an empty object: of the text of what says nothing.
+var nothing = digestBytes([]byte("{}"))
+
+// digestsOf makes two digests, often in the memory of one.
+func digestsOf(a, b []byte) (ofA, ofB string) {
+	if string(b) == "{}" {
+		return digestBytes(a), nothing
+	}
+	var text [2 * digestSize]byte
+	all := string(appendDigest(appendDigest(text[:0], a), b))
+	return all[:digestSize], all[digestSize:]
 }
 
 const (

@@ -23,7 +23,7 @@ func compareItems(a, b Item) ItemDiff {
 		Text:      a.Digests.Text != b.Digests.Text,
 		Behaviour: a.Digests.Behaviour != b.Digests.Behaviour,
 	}
-	if a.Definition == b.Definition && a.Verdict == b.Verdict {
+	if a.Definition() == b.Definition() && a.Verdict == b.Verdict {
 		return d
 	}
 	var found []Change

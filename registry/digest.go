@@ -16,6 +16,8 @@ const maxKept = 4 << 20
 func borrowWalk() *walk { return walks.Get().(*walk) } //nolint:errcheck // nothing else is put there
 
 func (w *walk) giveBack() {
+	w.behaviours.forget()
+	w.metas.forget()
 	if cap(w.buf)+cap(w.contract)+cap(w.text.buf)+32*(cap(w.nodes)+cap(w.open)) < maxKept {
 		walks.Put(w)
 	}
@@ -42,8 +44,8 @@ func (w *walk) read(item *Item, limits Limits) bool {
 	if w.tryRead(item, limits) {
 		return true
 	}
-	item.Definition = digestBytes(item.Raw)
-	item.Digests.Contract = item.Definition
+	item.Address = digestBytes(item.Raw)
+	item.Digests.Contract = item.Address
 	return false
 }
 
@@ -90,12 +92,12 @@ func (w *walk) digest(item *Item) string {
 	if len(w.behaviour) == 0 {
 		item.Digests.Behaviour = "" // of what has none
 	}
-	item.Definition, item.Digests.Contract, item.Digests.Text = digestsOf(item.Raw, w.contract, text)
+	item.Digests.Contract, item.Digests.Text = digestsOf(w.contract, text)
 	return w.unknownDigest(item.Kind, top)
 }
 
-// recent are the digests of bytes that many items have in common, each made once
-// while it is among the last ones. Long ones are rare, and not kept.
+// recent are the digests of bytes that many items of a list have in common, each
+// made once while it is among the last ones. Long ones are rare, and not kept.
 type recent struct {
 	seen [8]struct {
 		bytes []byte
@@ -106,8 +108,17 @@ type recent struct {
 
 const maxRecent = 4 << 10
 
+func (r *recent) forget() {
+	for i := range r.seen {
+		r.seen[i].text = ""
+	}
+}
+
 func (r *recent) digest(b []byte) string {
-	if len(b) > maxRecent {
+	switch {
+	case string(b) == "{}":
+		return nothing
+	case len(b) > maxRecent:
 		return digestBytes(b)
 	}
 	for i := range r.seen {
@@ -135,7 +146,7 @@ func (w *walk) tool(name string, top *node) {
 	annotations := w.object(top, "annotations")
 	if title := w.get(annotations, "title"); title != nil && title.kind == '"' {
 		w.path = append(w.path, step{name: annotationsName}, step{name: titleName})
-		w.say(w.bytes(title))
+		w.say(title)
 		w.path = w.path[:0]
 		w.text.left(0)
 	}
@@ -163,16 +174,16 @@ func (w *walk) tool(name string, top *node) {
 func (w *walk) sayField(n *node, name string) {
 	if m := w.get(n, name); m != nil && m.kind == '"' {
 		w.path = append(w.path, step{name: w.name(m)})
-		w.say(w.bytes(m))
+		w.say(m)
 		w.leave()
 	}
 }
 
-var hintDefaults = []struct {
-	name  string
-	value bool
-}{
-	{"destructiveHint", true}, {"idempotentHint", false}, {"openWorldHint", true}, {"readOnlyHint", false},
+var hintDefaults = []struct{ name, member, value string }{
+	{"destructiveHint", `"destructiveHint":`, "true"},
+	{"idempotentHint", `,"idempotentHint":`, "false"},
+	{"openWorldHint", `,"openWorldHint":`, "true"},
+	{"readOnlyHint", `,"readOnlyHint":`, "false"},
 }
 
 // appendBehaviour writes what the tool claims to do, with the protocol's
@@ -181,13 +192,11 @@ var hintDefaults = []struct {
 func (w *walk) appendBehaviour(dst []byte, top, annotations *node) []byte {
 	dst = append(dst, '{')
 	for _, hint := range hintDefaults {
-		dst = append(appendString(comma(dst), hint.name), ':')
+		dst = append(dst, hint.member...)
 		if m := w.given(annotations, hint.name); m != nil {
 			dst = w.appendNode(dst, m)
-		} else if hint.value {
-			dst = append(dst, "true"...)
 		} else {
-			dst = append(dst, "false"...)
+			dst = append(dst, hint.value...)
 		}
 	}
 	dst = append(dst, `,"execution":{`...)
@@ -204,16 +213,18 @@ func (w *walk) appendBehaviour(dst []byte, top, annotations *node) []byte {
 	if headers := w.headers.end(); len(headers) > len("{}") {
 		dst = append(append(dst, `,"headers":`...), headers...)
 	}
-	mark := len(dst)
-	dst = w.appendPage(append(dst, `,"page":`...), KindTool, top)
-	if bytes.HasSuffix(dst, []byte(`:{}`)) {
-		dst = dst[:mark]
+	if w.object(top, "_meta") != nil {
+		mark := len(dst)
+		dst = w.appendPage(append(dst, `,"page":`...), KindTool, top)
+		if bytes.HasSuffix(dst, []byte(`:{}`)) {
+			dst = dst[:mark]
+		}
 	}
 	return append(dst, '}')
 }
 
 func (w *walk) appendMember(dst []byte, m *node) []byte {
-	return w.appendNode(append(appendString(comma(dst), w.name(m)), ':'), m)
+	return w.appendNode(w.appendName(comma(dst), m), m)
 }
 
 // other writes contract and text of a resource, a template or a prompt, and the

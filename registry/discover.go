@@ -160,7 +160,7 @@ func (r *Record) refresh(snap *Snapshot, look Look) Counts {
 		default:
 			counts.Changed++
 		}
-		tool.Title, tool.Description, tool.Definition, tool.Digests = item.Title, item.Text, item.Definition, item.Digests
+		tool.Title, tool.Description, tool.Definition, tool.Digests = item.Title, item.Text, item.Definition(), item.Digests
 		tool.Verdict, tool.Detail, tool.LastSeenAt, tool.Origin = item.Verdict, item.Detail, at, look.Origins[item.Name]
 		if own := ToolID(r.Namespace(), item.Name); tool.ToolID != own {
 			tool.Verdict, tool.Detail = ReasonIDCollision, "the id "+own+" belongs to another tool of the tenant"

@@ -133,6 +133,7 @@ func (w *walk) judgeName(item *Item) {
 		limit = maxURI
 	}
 	switch name := item.Name; {
+	case len(name) <= maxItemName && printed(name): // as nearly all
 	case utf8.RuneCountInString(name) > limit:
 		w.unsafeNamef("longer than %d characters", limit)
 	case strings.TrimSpace(name) != name:
@@ -140,6 +141,16 @@ func (w *walk) judgeName(item *Item) {
 	case strings.ContainsFunc(name, invisible):
 		w.unsafeNamef("holds characters that cannot be seen: %s", Visible(name))
 	}
+}
+
+// printed says whether a name is of characters of ASCII that print.
+func printed(name string) bool {
+	for i := range len(name) {
+		if name[i] <= ' ' || name[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
 }
 
 func (w *walk) unsafeNamef(format string, args ...any) {
@@ -188,8 +199,9 @@ func (w *walk) appendMeta(dst []byte, kind ItemKind, top *node) []byte {
 		return append(dst, "{}"...)
 	}
 	dst = append(dst, '{')
+	known := fields[kind]
 	for i := range w.kids(top) {
-		if m := &w.kids(top)[i]; !fields[kind][string(w.name(m))].digests {
+		if m := &w.kids(top)[i]; !known[string(w.name(m))].digests {
 			dst = w.appendMember(dst, m)
 		}
 	}

@@ -144,7 +144,7 @@ func (r *Record) DriftedDefinitions(seen *Snapshot) []string {
 			continue
 		}
 		if before, known := r.Snapshot.Find(KindTool, name); known {
-			out = append(out, before.Definition)
+			out = append(out, before.Definition())
 		}
 	}
 	return out
@@ -180,7 +180,7 @@ func (a Approval) Definitions(snap *Snapshot) []string {
 	var out []string
 	add := func(item Item, found bool) {
 		if found {
-			out = append(out, item.Definition)
+			out = append(out, item.Definition())
 		}
 	}
 	for _, line := range a.Tools {

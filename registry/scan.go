@@ -15,8 +15,10 @@ type span struct{ from, to uint32 }
 type node struct {
 	kind byte // how its JSON begins: n t f " 0 [ {
 	seen bool // a walk over schemas has been here
-	name span // of a member of an object, decoded
-	body span // string: its bytes, decoded; number: its bytes, as sent; array, object: its children
+	// Written without escapes, and so in canonical form as it was sent.
+	plainName, plainBody bool
+	name                 span // of a member of an object, decoded
+	body                 span // string: its bytes, decoded; number: its bytes, as sent; array, object: its children
 }
 
 // document is one decoded JSON value: a tree in two flat slices. Objects have
@@ -56,7 +58,7 @@ func (d *document) decode(raw []byte, depth int) error {
 	if d.pos != d.end {
 		return &fault{ReasonMalformedField, "bytes after the end of the value"}
 	}
-	d.nodes = append(d.nodes, root)
+	d.nodes = append(d.nodes, node{kind: root.kind, plainBody: root.plain, body: root.body})
 	return nil
 }
 
@@ -147,18 +149,25 @@ func (d *document) next() byte {
 	return d.buf[d.pos-1]
 }
 
-func (d *document) value(depth int) (node, error) {
+// held is a value without a name, small enough for registers.
+type held struct {
+	kind  byte
+	plain bool
+	body  span
+}
+
+func (d *document) value(depth int) (held, error) {
 	if d.pos == d.end {
-		return node{}, errNotJSON
+		return held{}, errNotJSON
 	}
 	switch c := d.buf[d.pos]; c {
 	case '"':
 		d.pos++
-		body, err := d.text()
-		return node{kind: '"', body: body}, err
+		body, plain, err := d.text()
+		return held{'"', plain, body}, err
 	case '{', '[':
 		if depth <= 0 {
-			return node{}, &fault{ReasonTooDeep, "nested deeper than the limit"}
+			return held{}, &fault{ReasonTooDeep, "nested deeper than the limit"}
 		}
 		d.pos++
 		if c == '{' {
@@ -176,15 +185,15 @@ func (d *document) value(depth int) (node, error) {
 	}
 }
 
-func (d *document) word(w string) (node, error) {
+func (d *document) word(w string) (held, error) {
 	if d.end-d.pos < len(w) || string(d.buf[d.pos:d.pos+len(w)]) != w {
-		return node{}, errNotJSON
+		return held{}, errNotJSON
 	}
 	d.pos += len(w)
-	return node{kind: w[0]}, nil
+	return held{kind: w[0]}, nil
 }
 
-func (d *document) array(depth int) (node, error) {
+func (d *document) array(depth int) (held, error) {
 	mark := len(d.open)
 	if d.blanks(); d.pos < d.end && d.buf[d.pos] == ']' {
 		d.pos++
@@ -194,20 +203,20 @@ func (d *document) array(depth int) (node, error) {
 		d.blanks()
 		v, err := d.value(depth)
 		if err != nil {
-			return node{}, err
+			return held{}, err
 		}
-		d.open = append(d.open, v)
+		d.open = append(d.open, node{kind: v.kind, plainBody: v.plain, body: v.body})
 		switch d.next() {
 		case ',':
 		case ']':
 			return d.shut('[', mark), nil
 		default:
-			return node{}, errNotJSON
+			return held{}, errNotJSON
 		}
 	}
 }
 
-func (d *document) object(depth int) (node, error) {
+func (d *document) object(depth int) (held, error) {
 	mark := len(d.open)
 	if d.blanks(); d.pos < d.end && d.buf[d.pos] == '}' {
 		d.pos++
@@ -215,46 +224,45 @@ func (d *document) object(depth int) (node, error) {
 	}
 	for {
 		if d.next() != '"' {
-			return node{}, errNotJSON
+			return held{}, errNotJSON
 		}
-		name, err := d.text()
+		name, plain, err := d.text()
 		if err != nil {
-			return node{}, err
+			return held{}, err
 		}
 		if d.next() != ':' {
-			return node{}, errNotJSON
+			return held{}, errNotJSON
 		}
 		d.blanks()
 		v, err := d.value(depth)
 		if err != nil {
-			return node{}, err
+			return held{}, err
 		}
-		v.name = name
-		d.open = append(d.open, v)
+		d.open = append(d.open, node{kind: v.kind, plainName: plain, plainBody: v.plain, name: name, body: v.body})
 		switch d.next() {
 		case ',':
 		case '}':
 			if err := d.order(d.open[mark:]); err != nil {
-				return node{}, err
+				return held{}, err
 			}
 			return d.shut('{', mark), nil
 		default:
-			return node{}, errNotJSON
+			return held{}, errNotJSON
 		}
 	}
 }
 
 // shut moves the children of a container to their place.
-func (d *document) shut(kind byte, mark int) node {
+func (d *document) shut(kind byte, mark int) held {
 	from := len(d.nodes)
 	d.nodes = append(d.nodes, d.open[mark:]...)
 	d.open = d.open[:mark]
-	return node{kind: kind, body: span{uint32(from), uint32(len(d.nodes))}}
+	return held{kind: kind, body: span{uint32(from), uint32(len(d.nodes))}}
 }
 
 // order sorts members by name and finds names that stand twice.
 func (d *document) order(members []node) error {
-	compare := func(a, b int) int { return bytes.Compare(d.name(&members[a]), d.name(&members[b])) }
+	compare := func(a, b int) int { return d.compareNames(&members[a], &members[b]) }
 	sorted := true
 	for i := 1; i < len(members) && sorted; i++ {
 		sorted = compare(i-1, i) < 0
@@ -269,7 +277,7 @@ func (d *document) order(members []node) error {
 			}
 		}
 	default:
-		slices.SortFunc(members, func(a, b node) int { return bytes.Compare(d.name(&a), d.name(&b)) })
+		slices.SortFunc(members, func(a, b node) int { return d.compareNames(&a, &b) })
 	}
 	for i := 1; i < len(members); i++ {
 		if compare(i-1, i) == 0 {
@@ -277,6 +285,15 @@ func (d *document) order(members []node) error {
 		}
 	}
 	return nil
+}
+
+// compareNames orders members by code points; most names differ in the first.
+func (d *document) compareNames(a, b *node) int {
+	x, y := d.name(a), d.name(b)
+	if len(x) > 0 && len(y) > 0 && x[0] != y[0] {
+		return int(x[0]) - int(y[0])
+	}
+	return bytes.Compare(x, y)
 }
 
 // plain are the bytes that stand for themselves in a string.
@@ -287,9 +304,10 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
-// text reads a string after its opening quote. What it holds is never longer
-// than how it was written, so it is decoded in place.
-func (d *document) text() (span, error) {
+// text reads a string after its opening quote, and says whether it was written
+// without escapes. What it holds is never longer than how it was written, so it
+// is decoded in place.
+func (d *document) text() (body span, unescaped bool, err error) {
 	from := d.pos
 	buf, r := d.buf[:d.end], d.pos
 	r += plainWords(buf[r:])
@@ -297,16 +315,18 @@ func (d *document) text() (span, error) {
 		r++
 	}
 	w := r
+	unescaped = true
 	for r < len(buf) {
 		switch c := buf[r]; {
 		case c == '"':
 			d.pos = r + 1
-			return span{uint32(from), uint32(w)}, nil
+			return span{uint32(from), uint32(w)}, unescaped, nil
 		case c == '\\':
 			char, size, err := escaped(buf[r:])
 			if err != nil {
-				return span{}, err
+				return span{}, false, err
 			}
+			unescaped = false
 			w = len(utf8.AppendRune(buf[:w], char))
 			r += size
 			n := plainWords(buf[r:])
@@ -314,20 +334,20 @@ func (d *document) text() (span, error) {
 			w, r = w+n, r+n
 		case c < utf8.RuneSelf:
 			if !plain[c] {
-				return span{}, errNotJSON
+				return span{}, false, errNotJSON
 			}
 			buf[w] = c
 			w, r = w+1, r+1
 		default:
 			_, size := utf8.DecodeRune(buf[r:])
 			if size == 1 {
-				return span{}, &fault{ReasonMalformedField, "not valid UTF-8"}
+				return span{}, false, &fault{ReasonMalformedField, "not valid UTF-8"}
 			}
 			w += copy(buf[w:], buf[r:r+size])
 			r += size
 		}
 	}
-	return span{}, errNotJSON
+	return span{}, false, errNotJSON
 }
 
 // plainWords counts the bytes of s at its beginning that are plain, in words of
@@ -408,20 +428,20 @@ func hex4(s []byte) (rune, bool) {
 }
 
 // number reads a number and checks its bounds; it stays as it was sent.
-func (d *document) number() (node, error) {
+func (d *document) number() (held, error) {
 	from := d.pos
 	if d.buf[d.pos] == '-' {
 		d.pos++
 	}
 	whole := d.pos
 	if d.digits() == 0 || d.buf[whole] == '0' && d.pos > whole+1 {
-		return node{}, errNotJSON
+		return held{}, errNotJSON
 	}
 	integer := d.pos
 	if d.pos < d.end && d.buf[d.pos] == '.' {
 		d.pos++
 		if d.digits() == 0 {
-			return node{}, errNotJSON
+			return held{}, errNotJSON
 		}
 	}
 	if d.pos < d.end && d.buf[d.pos]|0x20 == 'e' {
@@ -430,16 +450,16 @@ func (d *document) number() (node, error) {
 			d.pos++
 		}
 		if d.digits() == 0 {
-			return node{}, errNotJSON
+			return held{}, errNotJSON
 		}
 	}
-	n := node{kind: '0', body: span{uint32(from), uint32(d.pos)}}
+	number := held{kind: '0', body: span{uint32(from), uint32(d.pos)}}
 	if d.pos == integer && d.pos-from <= maxExponent {
-		return n, nil // not even its zeros could be too many
+		return number, nil // not even its zeros could be too many
 	}
 	var err error
-	d.scratch, err = appendNumber(d.scratch[:0], d.bytes(&n))
-	return n, err
+	d.scratch, err = appendNumber(d.scratch[:0], d.buf[from:d.pos])
+	return number, err
 }
 
 func (d *document) digits() int {

@@ -206,7 +206,7 @@ func (w *walk) member(n, m *node, at place, number int) {
 		return
 	}
 	mark := len(w.contract)
-	w.contract = append(appendString(comma(w.contract), name), ':')
+	w.contract = w.appendName(comma(w.contract), m)
 	value := len(w.contract)
 	switch key {
 	case keySchema:
@@ -302,7 +302,7 @@ func (w *walk) prose(m *node, key keyword) {
 	switch {
 	case m.kind == 'n':
 	case m.kind == '"':
-		w.say(w.bytes(m))
+		w.say(m)
 	default:
 		if key == keyProse && w.strict {
 			w.invalidf("is not a string")
@@ -313,8 +313,9 @@ func (w *walk) prose(m *node, key keyword) {
 }
 
 // say collects a text, unless it is empty.
-func (w *walk) say(s []byte) {
-	if !isTidy(s) {
+func (w *walk) say(m *node) {
+	s := w.bytes(m)
+	if !m.plainBody && !isTidy(s) || endsBlank(s) {
 		w.spare = appendTidy(w.spare[:0], s)
 		s = w.spare
 	}
@@ -322,7 +323,7 @@ func (w *walk) say(s []byte) {
 		return
 	}
 	w.text.at(w.path)
-	w.text.buf = appendString(w.text.buf, s)
+	w.text.buf = appendWritten(w.text.buf, s, m.plainBody)
 }
 
 func (w *walk) schemaList(m *node, at place) {
@@ -363,7 +364,7 @@ func (w *walk) named(m *node, key keyword, at place, properties bool) {
 				w.invalidf("is not a regular expression: %s", problem)
 			}
 		}
-		w.contract = append(appendString(comma(w.contract), w.name(m)), ':')
+		w.contract = w.appendName(comma(w.contract), m)
 		if key == keyDependencies && m.kind == '[' {
 			w.names(m)
 		} else {
@@ -383,7 +384,7 @@ func (w *walk) dependentRequired(m *node) {
 	w.contract = append(w.contract, '{')
 	members := w.kids(m)
 	for i := range members {
-		w.contract = append(appendString(comma(w.contract), w.name(&members[i])), ':')
+		w.contract = w.appendName(comma(w.contract), &members[i])
 		w.names(&members[i])
 	}
 	w.contract = append(w.contract, '}')

@@ -47,6 +47,13 @@ func NewSnapshot(surface Surface, limits Limits, now time.Time) (Snapshot, error
 	return s, nil
 }
 
+// SetAddresses makes the addresses of items that have none yet, each once.
+func (s *Snapshot) SetAddresses() {
+	for i := range s.Items {
+		s.Items[i].Address = s.Items[i].Definition()
+	}
+}
+
 // Header is the part of a snapshot that is not in a list, without a digest.
 func (surface Surface) Header(now time.Time) Snapshot {
 	return Snapshot{
@@ -121,7 +128,7 @@ func itemsOf(l list, limits Limits, unknown map[string]string) ([]Item, error) {
 	items := make([]Item, len(l.raw))
 	for n, raw := range l.raw {
 		item := &items[n]
-		*item = Item{Kind: l.kind, Raw: raw}
+		item.Kind, item.Raw = l.kind, raw
 		decoded := w.read(item, limits)
 		var err error
 		if item.Name, err = w.nameOf(raw, l.key, decoded); err != nil {
@@ -135,8 +142,8 @@ func itemsOf(l list, limits Limits, unknown map[string]string) ([]Item, error) {
 		}
 	}
 	items = mergeDuplicates(sortedByName(items))
-	for _, item := range items {
-		if item.Verdict == ReasonDuplicateName {
+	for i := range items {
+		if item := &items[i]; item.Verdict == ReasonDuplicateName {
 			delete(unknown, string(item.Kind)+" "+item.Name) // of one of them, and which one is chance
 		}
 	}
@@ -196,7 +203,7 @@ func merged(group []Item) Item {
 		x, y := a.Digests, b.Digests
 		return cmp.Or(
 			cmp.Compare(x.Contract, y.Contract), cmp.Compare(x.Text, y.Text), cmp.Compare(x.Behaviour, y.Behaviour),
-			cmp.Compare(x.Meta, y.Meta), cmp.Compare(a.Definition, b.Definition),
+			cmp.Compare(x.Meta, y.Meta), cmp.Compare(a.Definition(), b.Definition()),
 		)
 	})
 	raw := []byte{'['}
@@ -213,7 +220,7 @@ func merged(group []Item) Item {
 	}
 	raw = append(raw, ']')
 	return Item{
-		Kind: group[0].Kind, Name: group[0].Name, Raw: raw, Definition: digestBytes(raw),
+		Kind: group[0].Kind, Name: group[0].Name, Raw: raw,
 		Digests: Digests{digestBytes(contract), digestBytes(text), digestBytes(behaviour), digestBytes(meta)},
 		Verdict: ReasonDuplicateName, Detail: fmt.Sprintf("the server lists this name %d times", len(group)),
 	}

@@ -40,16 +40,25 @@ const (
 // Item is one tool, resource, template or prompt of a snapshot. Name is the
 // tool's or prompt's name, or the resource's URI or URI template.
 type Item struct {
-	Kind       ItemKind `json:"kind"`
-	Name       string   `json:"name"`
-	Definition string   `json:"definition"` // digest of the raw bytes
-	Digests    Digests  `json:"digests"`
-	Verdict    Reason   `json:"verdict,omitempty"` // quarantined when not empty
-	Detail     string   `json:"detail,omitempty"`  // what is wrong, escaped
-	Title      string   `json:"title,omitempty"`
-	Text       string   `json:"text,omitempty"` // its description, as sent
-	Raw        []byte   `json:"-"`
-	Stated     *Stated  `json:"-"` // of its bytes, when they are not at hand
+	Kind    ItemKind `json:"kind"`
+	Name    string   `json:"name"`
+	Address string   `json:"definition"` // under which its bytes are kept; "" before they are, see Definition
+	Digests Digests  `json:"digests"`
+	Verdict Reason   `json:"verdict,omitempty"` // quarantined when not empty
+	Detail  string   `json:"detail,omitempty"`  // what is wrong, escaped
+	Title   string   `json:"title,omitempty"`
+	Text    string   `json:"text,omitempty"` // its description, as sent
+	Raw     []byte   `json:"-"`
+	Stated  *Stated  `json:"-"` // of its bytes, when they are not at hand
+}
+
+// Definition is the address of the item's bytes, their digest. It is made only
+// when it is asked for: nobody asks when a look shows what is known already.
+func (i Item) Definition() string {
+	if i.Address != "" {
+		return i.Address
+	}
+	return digestBytes(i.Raw)
 }
 
 // Quarantined says whether the item is visible but never bindable.

@@ -19,7 +19,11 @@ func isTidy(s []byte) bool {
 		}
 		from += i + 1
 	}
-	return len(s) == 0 || strings.IndexByte(blank+"\n", s[len(s)-1]) < 0
+	return !endsBlank(s)
+}
+
+func endsBlank(s []byte) bool {
+	return len(s) > 0 && strings.IndexByte(blank+"\n", s[len(s)-1]) >= 0
 }
 
 // appendTidy writes a text without what is noise to a reader: blanks at the end
