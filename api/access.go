@@ -19,6 +19,9 @@ type rule struct {
 	change   string        // of other changes, likewise: as activities and the store name them
 }
 
+// changes says whether the RPC changes something.
+func (r rule) changes() bool { return r.change != "" || r.decision != "" }
+
 var (
 	readers     = registry.Roles()
 	operators   = []registry.Role{registry.RoleOperator, registry.RoleAssetMaintainer, registry.RolePlatformAdmin}

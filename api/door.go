@@ -70,10 +70,12 @@ func (h *Handler) enter(a *answer, r *http.Request, c *call) *registry.Error {
 	}
 	c.principal = p
 	if err := h.opts.Limits.admit(p, r.URL.Path); err != nil {
+		h.opts.Limits.hold(r.Context(), err)
 		return err
 	}
 	done, refused := h.opts.Limits.begin(p, r.URL.Path)
 	if refused != nil {
+		h.opts.Limits.hold(r.Context(), refused)
 		return refused
 	}
 	defer done()

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -297,5 +298,65 @@ func TestATokenShowsNothing(t *testing.T) {
 		if strings.Contains(shown, "a-secret") || !strings.Contains(shown, "ci") {
 			t.Errorf("shown as %s", shown)
 		}
+	}
+}
+
+// Changes cost more than anything else, so they have a limit of their own, on every
+// face; who is beyond it still reads (threats B24).
+func TestATenantChangesOnlySoMuchASecond(t *testing.T) {
+	t.Parallel()
+	for name, send := range ways {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := open(t, func(o *Options) { o.Limits = NewLimiter(Rates{Changes: Rate{PerSecond: 0.5, Burst: 1}}) })
+			change := func(token string) outcome {
+				return send(t, h, token, doRegister, &pb.RegisterMcpServerRequest{}, nil)
+			}
+			if o := change(admin(alpha)); o.reason == string(registry.ReasonTooManyRequests) {
+				t.Fatalf("%+v", o)
+			}
+			// Who may not change anything uses nothing up.
+			if o := change(tokenOf(beta, registry.RoleObserver)); o.code != "permission_denied" {
+				t.Fatalf("%+v", o)
+			}
+			begin := time.Now()
+			o := change(admin(alpha))
+			if o.code != "resource_exhausted" || o.reason != string(registry.ReasonTooManyRequests) || o.facts["limit"] != "changes" {
+				t.Fatalf("%+v", o)
+			}
+			// It came late, so that asking again at once gains nothing.
+			if d, err := time.ParseDuration(o.facts["retry_after"]); err != nil || time.Since(begin) < min(d, maxHold) {
+				t.Errorf("answered after %s to a caller who is to wait %s, %v", time.Since(begin), d, err)
+			}
+			if o := change(admin(beta)); o.reason == string(registry.ReasonTooManyRequests) {
+				t.Errorf("another tenant: %+v", o)
+			}
+			if o := send(t, h, admin(alpha), doList, &pb.ListMcpServersRequest{}, nil); o.code != "" {
+				t.Errorf("a read: %+v", o)
+			}
+			if rows := h.trail(t); len(rows) != 0 {
+				t.Errorf("it filled the audit: %+v", rows)
+			}
+		})
+	}
+}
+
+// Those who are beyond the limit and wait take no more than so many places.
+func TestSoManyRefusalsAreHeldAndTheOthersAnsweredAtOnce(t *testing.T) {
+	t.Parallel()
+	l := NewLimiter(Rates{})
+	refused := registry.Errorf(registry.ReasonTooManyRequests, "x").With("retry_after", "10m")
+	ctx, leave := context.WithCancel(t.Context())
+	for range maxHeldBack {
+		l.held <- struct{}{}
+	}
+	done := make(chan struct{})
+	go func() { l.hold(ctx, refused); l.hold(ctx, refused); close(done) }()
+	<-done // no place is free, so it does not wait for one
+	<-l.held
+	go leave() // a caller who goes away is not waited for
+	l.hold(ctx, refused)
+	if n := len(l.held); n != maxHeldBack-1 {
+		t.Errorf("%d places are taken", n)
 	}
 }

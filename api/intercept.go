@@ -39,6 +39,12 @@ func (h *Handler) intercept(next connect.UnaryFunc) connect.UnaryFunc {
 		if err := permit(p, c.method); err != nil {
 			return nil, err
 		}
+		if access[c.method].changes() {
+			if err := h.opts.Limits.change(p); err != nil {
+				h.opts.Limits.hold(ctx, err)
+				return nil, err
+			}
+		}
 		m, ok := req.Any().(proto.Message)
 		if !ok {
 			return nil, registry.Errorf(registry.ReasonInternal, "%T is no message", req.Any())

@@ -2,6 +2,7 @@ package api
 
 import (
 	lru "container/list"
+	"context"
 	"math"
 	"strings"
 	"sync"
@@ -26,6 +27,10 @@ type Rates struct {
 	Principal Rate // of each caller
 	Tenant    Rate // of all callers of one tenant together
 	Resolve   Rate // of McpRegistryService, of one tenant, instead of the two others
+	// Changes are those requests of one tenant that change something, which cost a
+	// hundred times what others do: most begin or tell a workflow. They count against
+	// the first two as well (threats B24).
+	Changes Rate
 	// Concurrent is how many requests of one tenant are under way at once, those to
 	// McpRegistryService aside; 0: no limit. So a tenant whose requests take long
 	// keeps nobody else's from the database (threats B24).
@@ -44,15 +49,26 @@ type Limiter struct {
 	principals *buckets
 	tenants    *buckets
 	resolves   *buckets
+	changes    *buckets
 	underWay   inFlight
+	held       chan struct{} // a place for each refused request that is held
 }
+
+// How refused requests are held before their answer, so that a caller who does not
+// wait as he is told to costs as little as one who does.
+const (
+	maxHold     = time.Second
+	maxHeldBack = 1024 // of one process at once; the others are answered at once
+)
 
 // NewLimiter makes a limiter that has seen nobody yet.
 func NewLimiter(r Rates) *Limiter {
 	return &Limiter{
 		rates: r, now: time.Now,
 		principals: newBuckets(r.Principal, maxBuckets), tenants: newBuckets(r.Tenant, maxBuckets), resolves: newBuckets(r.Resolve, maxBuckets),
+		changes:  newBuckets(r.Changes, maxBuckets),
 		underWay: inFlight{most: r.Concurrent, of: map[string]int{}},
+		held:     make(chan struct{}, maxHeldBack),
 	}
 }
 
@@ -71,6 +87,32 @@ func (l *Limiter) admit(p registry.Principal, path string) *registry.Error {
 		return err
 	}
 	return l.tenants.take(whose{tenant: p.Tenant}, "tenant", now)
+}
+
+// change counts a request that changes something, or refuses it as [Limiter.admit]
+// does; limit is changes.
+func (l *Limiter) change(p registry.Principal) *registry.Error {
+	if l == nil {
+		return nil
+	}
+	return l.changes.take(whose{tenant: p.Tenant}, "changes", l.now())
+}
+
+// hold keeps a request that was refused from its answer, for as long as its caller
+// is to wait and a second at most.
+func (l *Limiter) hold(ctx context.Context, refused *registry.Error) {
+	select {
+	case l.held <- struct{}{}:
+		defer func() { <-l.held }()
+	default:
+		return
+	}
+	timer := time.NewTimer(min(retryDelay(refused), maxHold))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // begin counts a request as under way until done is called, or refuses it with
@@ -167,9 +209,12 @@ func (b *buckets) take(w whose, name string, now time.Time) *registry.Error {
 	}
 	wait := time.Duration((1 - limiter.TokensAt(now)) / b.rate.PerSecond * float64(time.Second))
 	wait = max(wait, time.Millisecond).Round(time.Millisecond)
-	whom := "you call"
-	if name != "principal" {
-		whom = "your tenant calls"
+	whom := "your tenant calls"
+	switch name {
+	case "principal":
+		whom = "you call"
+	case "changes":
+		whom = "your tenant asks for changes"
 	}
 	return registry.Errorf(registry.ReasonTooManyRequests, "%s more often than %g times a second", whom, b.rate.PerSecond).
 		With("limit", name).With("retry_after", wait.String()).

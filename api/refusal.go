@@ -25,7 +25,7 @@ const auditTimeout = 5 * time.Second
 func (r rule) records(code registry.Code) bool {
 	switch code {
 	case registry.CodeForbidden, registry.CodePrecondition, registry.CodeAborted:
-		return r.decision != "" || r.change != ""
+		return r.changes()
 	case registry.CodeInvalid:
 		return r.decision != ""
 	case registry.CodeAlreadyExists, registry.CodeKeyReused:

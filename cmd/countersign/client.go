@@ -15,6 +15,7 @@ import (
 
 	"countersign/cmd/internal/app"
 	"countersign/proto/countersign/registry/v1/registryv1connect"
+	"countersign/registry"
 )
 
 // defaultServer is where countersign-dev and serve listen when told nothing else.
@@ -24,7 +25,8 @@ const (
 	idempotencyKey   = "Idempotency-Key"
 	retryPause       = 250 * time.Millisecond
 	maxRetryPause    = 2 * time.Second
-	maxResponseBytes = 128 << 20 // a catalog of the largest size that a discovery accepts fits
+	maxPatience      = time.Minute // with an API that says that there are too many requests
+	maxResponseBytes = 128 << 20   // a catalog of the largest size that a discovery accepts fits
 )
 
 // connection is where the API is and with which token it is asked.
@@ -212,7 +214,7 @@ func (c *cli) clients(where connection) *api {
 	}
 	options := connect.WithClientOptions(
 		connect.WithReadMaxBytes(maxResponseBytes),
-		connect.WithInterceptors(identify(c.bearer(where)), retryOnce()),
+		connect.WithInterceptors(identify(c.bearer(where)), comeBack(), retryOnce()),
 	)
 	return &api{
 		servers:  registryv1connect.NewMcpServerServiceClient(client, where.server, options),
@@ -253,6 +255,32 @@ func identify(bearer func(context.Context) (string, error)) connect.UnaryInterce
 				request.Header().Set("Authorization", "Bearer "+token)
 			}
 			return next(ctx, request)
+		}
+	}
+}
+
+// comeBack repeats a call that the API refused because there are too many just now:
+// it did nothing, and says when to come back. It gives up after maxPatience.
+func comeBack() connect.UnaryInterceptorFunc {
+	return func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
+			end := time.Now().Add(maxPatience)
+			for {
+				response, err := next(ctx, request)
+				refused, ok := errors.AsType[*connect.Error](err)
+				if !ok || reasonOf(refused) != registry.ReasonTooManyRequests {
+					return response, err
+				}
+				pause := pauseAfter(err)
+				if time.Now().Add(pause).After(end) {
+					return response, err
+				}
+				select {
+				case <-ctx.Done():
+					return response, err
+				case <-time.After(pause):
+				}
+			}
 		}
 	}
 }

@@ -194,7 +194,7 @@ func (a App) installation(networks []netip.Prefix) registry.Installation {
 
 func limiter(l config.Limits) *api.Limiter {
 	of := func(r config.Rate) api.Rate { return api.Rate{PerSecond: r.RequestsPerSecond, Burst: r.Burst} }
-	return api.NewLimiter(api.Rates{Principal: of(l.Principal), Tenant: of(l.Tenant), Resolve: of(l.Resolve), Concurrent: l.Concurrent})
+	return api.NewLimiter(api.Rates{Principal: of(l.Principal), Tenant: of(l.Tenant), Resolve: of(l.Resolve), Changes: of(l.Changes), Concurrent: l.Concurrent})
 }
 
 func listen(ctx context.Context, listener net.Listener, o api.Options) error {

@@ -204,6 +204,7 @@ func Default() Config {
 			Principal: Rate{RequestsPerSecond: 200, Burst: 1000},
 			Tenant:    Rate{RequestsPerSecond: 1000, Burst: 4000},
 			Resolve:   Rate{RequestsPerSecond: 10000, Burst: 20000},
+			Changes:   Rate{RequestsPerSecond: 20, Burst: 500},
 
 			Concurrent: 256,
 		},

@@ -11,6 +11,7 @@ type Limits struct {
 	Principal Rate `koanf:"principal"` // of each caller
 	Tenant    Rate `koanf:"tenant"`    // of all callers of a tenant
 	Resolve   Rate `koanf:"resolve"`   // of McpRegistryService, of a tenant, instead of the two others
+	Changes   Rate `koanf:"changes"`   // of requests that change something, of a tenant, besides the first two
 
 	Concurrent int `koanf:"concurrent"` // requests of one tenant under way at once; 0: no limit
 }
@@ -22,7 +23,7 @@ type Rate struct {
 }
 
 func (l Limits) validate() error {
-	for key, r := range map[string]Rate{"principal": l.Principal, "tenant": l.Tenant, "resolve": l.Resolve} {
+	for key, r := range map[string]Rate{"principal": l.Principal, "tenant": l.Tenant, "resolve": l.Resolve, "changes": l.Changes} {
 		if r.RequestsPerSecond < 0 || r.RequestsPerSecond > 0 && r.Burst < 1 {
 			return fmt.Errorf("limits.%s: requests_per_second must be 0 or more, and then burst at least 1", key)
 		}

@@ -29,15 +29,14 @@ func BenchmarkANoisyNeighbour(b *testing.B) {
 	b.Run("limits.concurrent=2", func(b *testing.B) {
 		neighbours(b, both, false, "COUNTERSIGN_LIMITS_CONCURRENT=2")
 	})
+	changes := func(perSecond string) []string {
+		return []string{"COUNTERSIGN_LIMITS_CHANGES_REQUESTS_PER_SECOND=" + perSecond, "COUNTERSIGN_LIMITS_CHANGES_BURST=10"}
+	}
+	b.Run("limits.changes=5/s", func(b *testing.B) { neighbours(b, both, false, changes("5")...) })
+	b.Run("limits.changes=2/s", func(b *testing.B) { neighbours(b, both, false, changes("2")...) })
 	// As docs/operate.md advises: worker and Temporal keep off the api's processors.
 	b.Run("limits=default,apart", func(b *testing.B) { neighbours(b, both, true) })
-	b.Run("limits.concurrent=2,apart", func(b *testing.B) {
-		neighbours(b, both, true, "COUNTERSIGN_LIMITS_CONCURRENT=2")
-	})
-	// Reads count against the limit as well, and would be refused.
-	b.Run("limits=5/s", func(b *testing.B) {
-		neighbours(b, []string{"resolve"}, false, "COUNTERSIGN_LIMITS_TENANT_REQUESTS_PER_SECOND=5", "COUNTERSIGN_LIMITS_TENANT_BURST=20")
-	})
+	b.Run("limits.changes=5/s,apart", func(b *testing.B) { neighbours(b, both, true, changes("5")...) })
 }
 
 func neighbours(b *testing.B, names []string, apart bool, env ...string) {
@@ -95,7 +94,7 @@ func neighbours(b *testing.B, names []string, apart bool, env ...string) {
 			}
 		})
 	}
-	time.Sleep(2 * time.Second) // until it is in full swing
+	time.Sleep(5 * time.Second) // until it is in full swing, and beyond its burst
 	before, denied := registered.Load(), refused.Load()
 	b.ResetTimer()
 	loud := rounds(b.N)
