@@ -49,6 +49,12 @@ type engine struct {
 	// relaying keeps other processes from relaying events until the transaction
 	// ends, or says that one does.
 	relaying string
+	// byIndex keeps a transaction's statements from reading all that matches before
+	// they sort it, where an index has it in order: without statistics a planner
+	// takes what matches for little. Empty where nothing of the kind is done.
+	byIndex string
+	// among makes a condition of a subquery's few ids, which are looked up each.
+	among func(subquery string) string
 	// skipLocked leaves out rows that others have locked.
 	skipLocked string
 	// migrating serialises migrators, besides the transactions they run in.
@@ -89,7 +95,9 @@ var postgres = engine{
 	settled: `(a.tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
 OR a.tx >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint)`,
 	sealing:    "SELECT pg_try_advisory_xact_lock(hashtextextended('audit/' || ?, 0))",
-	relaying:   "SELECT pg_try_advisory_xact_lock(hashtextextended('event relay', 0))",
+	relaying:   "SELECT pg_try_advisory_xact_lock(hashtextextended('event relay', 0)) WHERE set_config('enable_bitmapscan', 'off', true) = 'off'",
+	byIndex:    "SET LOCAL enable_bitmapscan = off",
+	among:      func(subquery string) string { return "= ANY (ARRAY(" + subquery + "))" },
 	skipLocked: " FOR UPDATE SKIP LOCKED",
 	migrating:  "SELECT pg_advisory_xact_lock(4861272841)", // any number that nobody else uses
 	label:      "(s.labels::json ->> ?)",
@@ -116,6 +124,7 @@ var sqlite = engine{
 	searched: `(SELECT q.* FROM tool_search AS q WHERE q.id IN (SELECT rowid FROM tool_words WHERE tool_words MATCH ?1) AND +q.tenant_id = ?0) AS q
 CROSS JOIN tools AS t ON t.tenant_id = ?0 AND t.server_id = q.server_id AND t.external_key = q.external_key`,
 	search:   ftsQuery,
+	among:    func(subquery string) string { return "IN (" + subquery + ")" },
 	pairs:    "json_group_array(json_array(o.external_id, od.args))",
 	snapshot: &sql.TxOptions{ReadOnly: true},
 }
@@ -128,6 +137,15 @@ func (e engine) now(ctx context.Context, q bun.IDB) (time.Time, error) {
 	var now time.Time
 	err := q.NewRaw(e.clock).Scan(ctx, &now)
 	return now.UTC().Truncate(time.Microsecond), err
+}
+
+// goByIndex makes the rest of a transaction go by what the engine says.
+func (e engine) goByIndex(ctx context.Context, q bun.IDB) error {
+	if e.byIndex == "" {
+		return nil
+	}
+	_, err := q.NewRaw(e.byIndex).Exec(ctx)
+	return err
 }
 
 // The dialects keep NUL, which no text of either database can hold, visible:

@@ -33,6 +33,12 @@ type (
 // never is when what waits for somebody is due.
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
+// unrelayed selects the events that were not offered yet. The bounds are those of
+// all ids: they make the statement one on the keys of the index of what waits,
+// also for a planner without statistics, who would take half of all events for
+// new.
+const unrelayed = "NOT relayed AND id BETWEEN 1 AND 9223372036854775807"
+
 // Each event carries whether it was relayed, so nothing depends on the order in
 // which transactions commit, nor on where a reader had got to: one that commits
 // late is found late, and not passed by.
@@ -53,7 +59,7 @@ func (y *SystemStore) RelayEvents(ctx context.Context, sinks []string, limit int
 			}
 		}
 		var rows []outboxRow
-		if err := tx.NewSelect().Model(&rows).Where("NOT relayed").OrderExpr("id").Limit(int64(limit)).Scan(ctx); err != nil || len(rows) == 0 {
+		if err := tx.NewSelect().Model(&rows).Where(unrelayed).OrderExpr("id").Limit(int64(limit)).Scan(ctx); err != nil || len(rows) == 0 {
 			return err
 		}
 		now, err := y.db.engine.now(ctx, tx)
@@ -282,16 +288,19 @@ const backlogBound = 100_000
 func (y *SystemStore) EventBacklog(ctx context.Context) (registry.EventBacklog, error) {
 	var out registry.EventBacklog
 	err := y.db.read(ctx, ofSystem, "count deliveries", func(ctx context.Context, q bun.IDB) error {
+		if err := y.db.engine.goByIndex(ctx, q); err != nil {
+			return err
+		}
 		for into, from := range map[*int]string{
-			&out.Unrelayed: "outbox WHERE NOT relayed", &out.Pending: "event_deliveries WHERE state = 'pending'", &out.Dead: "event_deliveries WHERE state = 'dead'",
+			&out.Unrelayed: "outbox WHERE " + unrelayed, &out.Pending: "event_deliveries WHERE state = 'pending'", &out.Dead: "event_deliveries WHERE state = 'dead'",
 		} {
-			if err := q.NewRaw("SELECT count(*) FROM (SELECT 1 FROM "+from+" LIMIT ?) AS bounded", backlogBound).Scan(ctx, into); err != nil {
+			if err := q.NewRaw("SELECT count(*) FROM (SELECT 1 FROM "+from+" ORDER BY id LIMIT ?) AS bounded", backlogBound).Scan(ctx, into); err != nil {
 				return err
 			}
 		}
 		for _, query := range []string{
-			"SELECT occurred_at FROM outbox WHERE NOT relayed ORDER BY id LIMIT 1",
-			"SELECT e.occurred_at FROM event_deliveries AS d JOIN outbox AS e ON e.event_id = d.event_id WHERE d.state = 'pending' ORDER BY d.id LIMIT 1",
+			"SELECT occurred_at FROM outbox WHERE " + unrelayed + " ORDER BY id LIMIT 1",
+			"SELECT occurred_at FROM outbox WHERE event_id = (SELECT event_id FROM event_deliveries WHERE state = 'pending' ORDER BY id LIMIT 1)",
 		} {
 			var times []time.Time
 			if err := q.NewRaw(query).Scan(ctx, &times); err != nil {
@@ -318,11 +327,18 @@ func (y *SystemStore) PruneEvents(ctx context.Context, keep time.Duration, limit
 		if err != nil {
 			return err
 		}
+		if err := y.db.engine.goByIndex(ctx, tx); err != nil {
+			return err
+		}
 		before := micro(now.Add(-keep))
+		among := y.db.engine.among
 		for _, statement := range []string{
-			"DELETE FROM event_deliveries WHERE id IN (SELECT id FROM event_deliveries WHERE state = 'delivered' AND created_at < ?0 ORDER BY created_at LIMIT ?2)",
-			"DELETE FROM event_deliveries WHERE id IN (SELECT id FROM event_deliveries WHERE state = 'dead' AND created_at < ?1 ORDER BY created_at LIMIT ?2)",
-			"DELETE FROM outbox WHERE id IN (SELECT e.id FROM outbox AS e WHERE e.relayed AND e.occurred_at < ?0 AND NOT EXISTS (SELECT 1 FROM event_deliveries AS d WHERE d.tenant_id = e.tenant_id AND d.event_id = e.event_id AND d.state <> 'delivered') ORDER BY e.occurred_at LIMIT ?2)",
+			"DELETE FROM event_deliveries WHERE id " + among("SELECT id FROM event_deliveries WHERE state = 'delivered' AND created_at < ?0 ORDER BY created_at LIMIT ?2"),
+			"DELETE FROM event_deliveries WHERE id " + among("SELECT id FROM event_deliveries WHERE state = 'dead' AND created_at < ?1 ORDER BY created_at LIMIT ?2"),
+			// What is owed is looked up for each event, and not joined.
+			"DELETE FROM outbox WHERE id " + among("SELECT e.id FROM outbox AS e WHERE e.relayed AND e.occurred_at < ?0 "+
+				"AND (SELECT 1 FROM event_deliveries AS d WHERE d.tenant_id = e.tenant_id AND d.event_id = e.event_id AND d.state <> 'delivered' LIMIT 1) IS NULL "+
+				"ORDER BY e.occurred_at LIMIT ?2"),
 			"DELETE FROM inbound_events WHERE (tenant_id, subscription_id, event_id) IN (SELECT tenant_id, subscription_id, event_id FROM inbound_events WHERE state <> 'queued' AND received_at < ?0 ORDER BY received_at LIMIT ?2)",
 		} {
 			result, err := tx.NewRaw(statement, before, micro(now.Add(-4*keep)), limit).Exec(ctx)
