@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 	"connectrpc.com/grpchealth"
 	"connectrpc.com/grpcreflect"
 	"connectrpc.com/vanguard"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 
 	"countersign/db"
 	"countersign/policy"
@@ -101,6 +104,8 @@ type Options struct {
 	Program      Program                         // what runs
 	Examine      func(context.Context) []Finding // checks the installation; nil: it cannot be
 	Receive      Receive                         // verifies events that others send; nil: none are received
+	Spans        trace.TracerProvider            // one span a call; nil: none
+	Metrics      metric.MeterProvider            // rates and latencies of calls; nil: none
 	Inner        connect.Interceptor             // stands innermost around RPCs, for measurements; nil: none
 }
 
@@ -158,6 +163,13 @@ func New(o Options) (*Handler, error) {
 // mount puts every face at its paths.
 func (h *Handler) mount() error {
 	around := []connect.Interceptor{interceptor{h}}
+	if h.opts.Spans != nil || h.opts.Metrics != nil {
+		observed, err := observe(h.opts.Spans, h.opts.Metrics)
+		if err != nil {
+			return err
+		}
+		around = slices.Insert(around, 0, connect.Interceptor(observed))
+	}
 	if h.opts.Inner != nil {
 		around = append(around, h.opts.Inner)
 	}

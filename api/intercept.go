@@ -52,6 +52,7 @@ func (h *Handler) intercept(next connect.UnaryFunc) connect.UnaryFunc {
 		if err := h.validate(m); err != nil {
 			return nil, err
 		}
+		tell(ctx, p, m)
 		if req.Spec().IdempotencyLevel == connect.IdempotencyNoSideEffects {
 			setHeader(ctx, "Cache-Control", "private, no-cache")
 		}

@@ -8,8 +8,11 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 
 	"countersign/failpoint"
+	"countersign/telemetry"
 )
 
 // attempts is how often a transaction is tried that meets other writers.
@@ -17,9 +20,11 @@ const attempts = 6
 
 // write runs fn in one transaction of a scope, again when another writer came
 // first. A name of the failpoints is that of the operation.
-func (d *DB) write(ctx context.Context, who scope, name string, fn func(ctx context.Context, tx bun.Tx) error) error {
+func (d *DB) write(ctx context.Context, who scope, name string, fn func(ctx context.Context, tx bun.Tx) error) (err error) {
+	ctx, end := d.span(ctx, who, name)
+	defer func() { end(err) }()
 	for try := 1; ; try++ {
-		err := d.attempt(ctx, who, name, fn)
+		err = d.attempt(ctx, who, name, fn)
 		if err == nil {
 			return nil
 		}
@@ -61,8 +66,21 @@ func hit(point string) {
 	}
 }
 
+// span is that of one transaction, by what it does. Statements have none of their
+// own: they would be a dozen for one change, and what they say is in the code.
+func (d *DB) span(ctx context.Context, who scope, doing string) (context.Context, func(error)) {
+	if !telemetry.Recording(ctx) {
+		return ctx, ended
+	}
+	return telemetry.Start(ctx, "db", "database: "+doing, trace.SpanKindClient, attribute.String("db.system.name", d.engine.name), telemetry.KeyTenant.String(who.tenant))
+}
+
+func ended(error) {}
+
 // read runs fn on one state of the database, in a scope.
-func (d *DB) read(ctx context.Context, who scope, doing string, fn func(ctx context.Context, q bun.IDB) error) error {
+func (d *DB) read(ctx context.Context, who scope, doing string, fn func(ctx context.Context, q bun.IDB) error) (err error) {
+	ctx, end := d.span(ctx, who, doing)
+	defer func() { end(err) }()
 	tx, err := d.pool(who, d.reader).BeginTx(who.in(ctx), d.engine.snapshot)
 	if err != nil {
 		return d.failure(ctx, doing, err)

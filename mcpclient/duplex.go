@@ -107,7 +107,9 @@ func (d *duplex) answerTo(m message) {
 }
 
 // call makes one request and waits for its answer. The time is ctx's.
-func (d *duplex) call(parent context.Context, method string, params map[string]any) (message, int64, *registry.Error) {
+func (d *duplex) call(parent context.Context, method string, params map[string]any) (_ message, _ int64, fault *registry.Error) {
+	parent, end := called(parent, method)
+	defer func() { end(fault) }()
 	d.last++
 	id := d.last
 	body, err := d.visit.request(id, method, params, d.version)

@@ -169,7 +169,9 @@ type httpSession struct {
 const firstID = 1000
 
 // call posts one request and reads its answer.
-func (h *httpSession) call(parent context.Context, method string, params map[string]any) (message, int64, *registry.Error) {
+func (h *httpSession) call(parent context.Context, method string, params map[string]any) (_ message, _ int64, fault *registry.Error) {
+	parent, end := called(parent, method)
+	defer func() { end(fault) }()
 	// Whatever the server keeps open behind its answer ends with the call.
 	ctx, cancel := context.WithCancel(parent)
 	defer cancel()

@@ -42,7 +42,8 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, errNotOurs
 	}
-	ctx, cancel := context.WithCancel(req.Context())
+	traced, end := span(req.Context(), method)
+	ctx, cancel := context.WithCancel(traced)
 	stop := context.AfterFunc(w.life, cancel) //nolint:contextcheck // the life of the session ends it as well
 	done := func() {
 		stop()
@@ -58,6 +59,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	req.Header.Set("User-Agent", w.agent)
 	w.note(method, t)
 	resp, err := w.base.RoundTrip(req)
+	end(err)
 	if err != nil {
 		done()
 		t.end(err)

@@ -10,6 +10,11 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"countersign/telemetry"
 )
 
 // ClientOptions bound one HTTP client. Zero values mean the defaults named
@@ -99,11 +104,16 @@ type transport struct {
 }
 
 // RoundTrip implements [http.RoundTripper].
-func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := t.inner.RoundTrip(req.WithContext(context.WithValue(req.Context(), schemeKey{}, req.URL.Scheme)))
+func (t *transport) RoundTrip(req *http.Request) (_ *http.Response, err error) {
+	ctx, end := telemetry.Start(req.Context(), "outbound", req.Method, trace.SpanKindClient)
+	defer func() { end(err) }()
+	telemetry.About(ctx, attribute.String("http.request.method", req.Method), attribute.String("server.address", req.URL.Host))
+	// The ids of our trace stay here: to a stranger they would tell which of our requests belong together.
+	resp, err := t.inner.RoundTrip(req.WithContext(context.WithValue(ctx, schemeKey{}, req.URL.Scheme)))
 	if err != nil {
 		return nil, explain(req.Context(), req.URL.Hostname(), err)
 	}
+	telemetry.About(ctx, attribute.Int("http.response.status_code", resp.StatusCode))
 	body := &limited{
 		ReadCloser: resp.Body, limit: t.responseBytes, total: t.total,
 		explain: func(err error) error { return explain(req.Context(), req.URL.Hostname(), err) }, //nolint:contextcheck // the request's is the one

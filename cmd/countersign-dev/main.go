@@ -177,7 +177,16 @@ func run(ctx context.Context, o options, c *cobra.Command, out io.Writer) error 
 	if err != nil {
 		return err
 	}
-	engine, namespace, err := worker.Dial(worker.Address{HostPort: temporal.Address(), Namespace: "default", Codec: codec}, app.Quiet(log))
+	tells, err := app.NewTelemetry(ctx, conf.Telemetry, "dev")
+	if err != nil {
+		return err
+	}
+	defer tells.Close(ctx)
+	at := worker.Address{HostPort: temporal.Address(), Namespace: "default", Codec: codec}
+	if tells.Traces {
+		at.Spans = tells.Spans
+	}
+	engine, namespace, err := worker.Dial(at, app.Quiet(log))
 	if err != nil {
 		return err
 	}
@@ -210,7 +219,7 @@ func run(ctx context.Context, o options, c *cobra.Command, out io.Writer) error 
 	return app.App{
 		Examine: doctor.ForAPI(examined, store, app.Quiet(log)),
 		Config:  conf, Reload: load, DB: store, Temporal: engine, Namespace: namespace, Codec: codec, Auth: authenticator, Audit: auditKeys, Mint: mint,
-		Listener: listener, InternalListener: internal, Worker: true, AcceptUnsigned: true, Fallback: pages, Ready: ready, Log: log,
+		Listener: listener, InternalListener: internal, Worker: true, AcceptUnsigned: true, Fallback: pages, Ready: ready, Log: log, Telemetry: tells,
 	}.Run(ctx)
 }
 

@@ -86,6 +86,10 @@ func serve(ctx context.Context, role, file string, flags map[string]any) error {
 	default:
 		return usagef("--role must be all, api or worker, not %q", role)
 	}
+	if a.Telemetry, err = app.NewTelemetry(ctx, conf.Telemetry, role); err != nil {
+		return err
+	}
+	defer a.Telemetry.Close(ctx)
 	if a.DB, err = openDatabase(ctx, conf, log); err != nil {
 		return err
 	}
@@ -109,6 +113,9 @@ func serve(ctx context.Context, role, file string, flags map[string]any) error {
 	}
 	address := temporalAddress(conf)
 	address.Codec = a.Codec
+	if a.Telemetry.Traces {
+		address.Spans = a.Telemetry.Spans
+	}
 	if a.Temporal, a.Namespace, err = worker.Dial(address, app.Quiet(log)); err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ import (
 	"countersign/oauth"
 	"countersign/outbound"
 	"countersign/registry"
+	"countersign/telemetry"
 	"countersign/worker"
 	"countersign/workflows"
 )
@@ -55,8 +56,10 @@ type App struct {
 	// Examine checks the installation for whoever administers the platform; nil: it
 	// cannot be.
 	Examine func(context.Context) []api.Finding
-	Ready   func() // called once everything takes requests; may be nil
-	Log     *slog.Logger
+	// Telemetry is where spans and metrics go; nil: nowhere.
+	Telemetry *Telemetry
+	Ready     func() // called once everything takes requests; may be nil
+	Log       *slog.Logger
 }
 
 // Run works until the context is over or a part fails, and then stops in good
@@ -72,6 +75,7 @@ func (a App) Run(ctx context.Context) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return a.Telemetry.serve(ctx, a.Log) })
 	drained := make(chan struct{})
 	if a.Listener == nil {
 		close(drained)
@@ -164,6 +168,9 @@ func (a App) serve(ctx context.Context, secure func(net.Listener) net.Listener) 
 		AuditKeys:    a.Audit.Public(),
 		SignsAudit:   a.Audit.Signer != nil,
 		UIOrigin:     origin(a.Config.Temporal.UIURL),
+	}
+	if a.Telemetry != nil {
+		options.Spans, options.Metrics = a.Telemetry.Spans, a.Telemetry.Metrics
 	}
 	if a.InternalListener == nil {
 		return listen(ctx, secure(a.Listener), options)
@@ -308,9 +315,9 @@ func logger(c config.Log, out io.Writer) *slog.Logger {
 	}
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: redact}
 	if c.Format == "text" {
-		return slog.New(slog.NewTextHandler(out, options))
+		return slog.New(telemetry.WithTrace(slog.NewTextHandler(out, options)))
 	}
-	return slog.New(slog.NewJSONHandler(out, options))
+	return slog.New(telemetry.WithTrace(slog.NewJSONHandler(out, options)))
 }
 
 // Quiet is a logger for parts that talk too much: warnings and worse.

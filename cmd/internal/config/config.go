@@ -52,6 +52,7 @@ type Config struct {
 	Audit     Audit     `koanf:"audit"`
 	Console   Console   `koanf:"console"`
 	Log       Log       `koanf:"log"`
+	Telemetry Telemetry `koanf:"telemetry"`
 
 	OAuth            OAuth            `koanf:"oauth"`
 	WorkloadIdentity WorkloadIdentity `koanf:"workload_identity"`
@@ -188,6 +189,12 @@ type Worker struct {
 	Cgroup     string `koanf:"cgroup"`    // a delegated one; empty: the worker's own, if it is one; none
 }
 
+// Telemetry says where metrics are scraped. Spans, and metrics by OTLP, go where
+// OpenTelemetry's environment variables say.
+type Telemetry struct {
+	Listen string `koanf:"listen"` // empty: nowhere
+}
+
 // Log says what is logged and how.
 type Log struct {
 	Level  string `koanf:"level"`  // debug, info, warn, error
@@ -304,6 +311,11 @@ func (c Config) validate() error {
 	if c.InternalListen != "" {
 		if _, _, err := net.SplitHostPort(c.InternalListen); err != nil {
 			return fmt.Errorf("internal_listen: %w", err)
+		}
+	}
+	if c.Telemetry.Listen != "" {
+		if _, _, err := net.SplitHostPort(c.Telemetry.Listen); err != nil {
+			return fmt.Errorf("telemetry.listen: %w", err)
 		}
 	}
 	if c.HandshakeTimeoutSeconds < 1 || c.HandshakeTimeoutSeconds > 300 {

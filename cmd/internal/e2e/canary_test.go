@@ -84,14 +84,15 @@ func TestSecretsOfConnectionsStayOut(t *testing.T) {
 	if err := os.Mkdir(filepath.Dir(database), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	i := newInstallation(t, d, "sqlite:"+database, "COUNTERSIGN_PROBE_INTERVAL=2s", "CANARY_HEADER=Bearer "+canaries["env"], "CANARY_CLIENT="+canaries["client"], "CANARY_COMMAND="+canaries["a command's env"],
+	told := collectSpans(t)
+	i := newInstallation(t, d, "sqlite:"+database, told.env("COUNTERSIGN_PROBE_INTERVAL=2s", "CANARY_HEADER=Bearer "+canaries["env"], "CANARY_CLIENT="+canaries["client"], "CANARY_COMMAND="+canaries["a command's env"],
 		"CANARY_HOOK=whsec_"+base64.StdEncoding.EncodeToString([]byte(hookKey)), "CANARY_SHORT_HOOK="+shortHookKey,
 		"COUNTERSIGN_CONFIG="+write(t, fmt.Sprintf(`
 secrets:
   file_root: %s
   tenants: [{prefixes: ["env:CANARY_", "file:header", "file:us.pem", "file:us.key", "file:signer.key", "vault:kv/team/"]}]
   vault: {address: %s, token_file: %s, allow_networks: [127.0.0.0/8]}
-%s`, root, vault.URL, write(t, "vault-token"), chatters(t))))
+%s`, root, vault.URL, write(t, "vault-token"), chatters(t))))...)
 	n := i.serve(t, "all")
 	c := i.caller(n, first)
 	ctx := t.Context()
@@ -255,7 +256,10 @@ secrets:
 			shown[strings.TrimPrefix(call.Header.Get("Authorization"), "Bearer ")] = true
 		}
 	}
-	texts := map[string][]byte{"the log": []byte(n.log.String()), "an answer": []byte(answers.String()), "Temporal's log": []byte(d.log.String())}
+	if len(told.body.Bytes()) < 10_000 {
+		t.Errorf("only %d bytes of spans were sent", told.body.Len())
+	}
+	texts := map[string][]byte{"a span": told.body.Bytes(), "the log": []byte(n.log.String()), "an answer": []byte(answers.String()), "Temporal's log": []byte(d.log.String())}
 	for _, folder := range []string{filepath.Dir(database), d.dir} {
 		err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
