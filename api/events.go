@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -94,15 +95,28 @@ func (n notices) ListSubscriptions(ctx context.Context, _ *pb.ListSubscriptionsR
 	if err != nil {
 		return nil, err
 	}
-	views, err := d.store.Subscriptions(ctx)
+	views, sinks, err := d.store.Subscriptions(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out := &pb.ListSubscriptionsResponse{}
+	for _, v := range sinks {
+		out.Buses = append(out.Buses, &pb.Bus{Sink: strings.Replace(v.Sink, "/", ".", 1), Pending: count(v.Pending), Dead: count(v.Dead)})
+	}
 	for _, v := range views {
 		out.Subscriptions = append(out.Subscriptions, subscriptionOut(v))
 	}
 	return out, nil
+}
+
+// sinkOf gives the sink that callers name. Those of the installation have a dot
+// where the store has a slash, which no segment of a path could have; ids of
+// subscriptions have neither.
+func sinkOf(id string) string {
+	if sink := strings.Replace(id, ".", "/", 1); registry.KnownSink(sink) {
+		return sink
+	}
+	return id
 }
 
 // UpdateSubscription implements EventService.
@@ -169,7 +183,7 @@ func (n notices) ListDeliveries(ctx context.Context, req *pb.ListDeliveriesReque
 	if err != nil {
 		return nil, err
 	}
-	query := db.DeliveryQuery{SubscriptionID: req.GetSubscriptionId()}
+	query := db.DeliveryQuery{SubscriptionID: sinkOf(req.GetSubscriptionId())}
 	for state, is := range deliveryStates {
 		if is == req.GetState() {
 			query.State = state
@@ -213,7 +227,7 @@ func (n notices) ReplayEvents(ctx context.Context, req *pb.ReplayEventsRequest) 
 			WithField("event_ids", "say exactly one of event_ids, dead and since")
 	}
 	callOf(ctx).sent = true
-	events, more, err := d.store.ReplayEvents(ctx, req.GetSubscriptionId(), r, d.operation("replay_events", "", ""))
+	events, more, err := d.store.ReplayEvents(ctx, sinkOf(req.GetSubscriptionId()), r, d.operation("replay_events", "", ""))
 	if err != nil {
 		return nil, notFound(err, "subscription", req.GetSubscriptionId())
 	}

@@ -118,6 +118,54 @@ func TestDeliveriesAreSeenAndReplayed(t *testing.T) {
 	}
 }
 
+// Dead letters of a bus are asked for by the name of the bus, on every face.
+func TestDeadLettersOfBusesAreSeenAndReplayed(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	y := h.db.System()
+	asks(t, h, platform, doSubscribe, about[doSubscribe]("hook", ""), &pb.CreateSubscriptionResponse{})
+	if n, err := y.RelayEvents(t.Context(), []string{registry.SinkKafka}, 100); err != nil || n == 0 {
+		t.Fatal(n, err)
+	}
+	lanes, err := y.ClaimLanes(t.Context(), nil, 10, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead := 0
+	for _, lane := range lanes {
+		parcels, _, err := y.Parcels(t.Context(), lane, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var attempts []registry.Attempt
+		for _, p := range parcels {
+			attempts = append(attempts, registry.Attempt{DeliveryID: p.Delivery.ID, State: registry.DeliveryDead, Problem: "no broker", At: time.Now()})
+		}
+		if lane.Sink == registry.SinkKafka && lane.TenantID == alpha {
+			dead += len(parcels)
+		}
+		if _, err := y.SettleLane(t.Context(), lane, attempts, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := into(t, ways["REST"](t, h, admin(alpha), doHooks, &pb.ListSubscriptionsRequest{}, nil), &pb.ListSubscriptionsResponse{})
+	if len(list.GetBuses()) != 1 || list.GetBuses()[0].GetSink() != "installation.kafka" || int(list.GetBuses()[0].GetDead()) != dead || dead == 0 {
+		t.Errorf("%v, want %d", list.GetBuses(), dead)
+	}
+	for name, way := range ways {
+		page := into(t, way(t, h, admin(alpha), doDeliveries, &pb.ListDeliveriesRequest{SubscriptionId: "installation.kafka"}, nil), &pb.ListDeliveriesResponse{})
+		if len(page.GetDeliveries()) != dead || page.GetDeliveries()[0].GetProblem() != "no broker" {
+			t.Errorf("%s: %v", name, page)
+		}
+	}
+	if n := into(t, ways["REST"](t, h, admin(alpha), doReplay, &pb.ReplayEventsRequest{SubscriptionId: "installation.kafka", Dead: true}, nil), &pb.ReplayEventsResponse{}); int(n.GetEvents()) != dead {
+		t.Errorf("%v", n)
+	}
+	if o := ways["REST"](t, h, admin(beta), doDeliveries, &pb.ListDeliveriesRequest{SubscriptionId: "installation.kafka"}, nil); len(into(t, o, &pb.ListDeliveriesResponse{}).GetDeliveries()) != 0 {
+		t.Errorf("another tenant sees %+v", o)
+	}
+}
+
 // A watcher is told what happens from now on, or from the beginning; who comes
 // back with a token misses nothing and is told nothing twice; nobody is told of
 // other tenants.

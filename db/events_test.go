@@ -137,7 +137,7 @@ func TestEachSubscriptionGetsWhatItWants(t *testing.T) {
 		if n := count(t, t.db, "SELECT count(*) FROM event_lanes"); n != 0 {
 			t.Errorf("%d lanes are left", n)
 		}
-		views, err := acme.Subscriptions(t.Context())
+		views, _, err := acme.Subscriptions(t.Context())
 		if err != nil || len(views) != 5 {
 			t.Errorf("%+v: %v", views, err)
 		}
@@ -505,6 +505,59 @@ func TestEventsAreForgottenInTime(t *testing.T) {
 		}
 		if n := count(t, t.db, "SELECT count(*) FROM event_deliveries WHERE state <> 'delivered'"); n != 2 {
 			t.Errorf("%d deliveries are left", n)
+		}
+	})
+}
+
+// What a bus of the installation was given up for is seen and sent again by the
+// tenant that it is of, and by no other.
+func TestDeadLettersOfABusAreTheirTenants(t *testing.T) {
+	engines(t, func(t on) {
+		acme, globex := newWorld(t, t.db, "acme"), newWorld(t, t.db, "globex")
+		acme.register("weather")
+		relay(t) // the bus is not there yet
+		acme.register("news")
+		globex.register("weather")
+		relay(t, registry.SinkNATS)
+		deliver(t, 10, func(registry.Parcel) registry.DeliveryState { return registry.DeliveryDead })
+
+		query := db.DeliveryQuery{Page: db.Page{Size: 50}, SubscriptionID: registry.SinkNATS, State: registry.DeliveryDead}
+		dead, _, err := acme.Deliveries(t.Context(), query)
+		if err != nil || len(dead) != 1 || dead[0].TenantID != "acme" || dead[0].Problem != "no" {
+			t.Fatalf("%+v %v", dead, err)
+		}
+		_, sinks, err := acme.Subscriptions(t.Context())
+		if diff := cmp.Diff([]db.SinkView{{Sink: registry.SinkNATS, Dead: 1}}, sinks); diff != "" || err != nil {
+			t.Error(diff, err)
+		}
+		theirs, _, err := globex.Deliveries(t.Context(), query)
+		if err != nil || len(theirs) != 1 || theirs[0].EventID == dead[0].EventID {
+			t.Fatalf("%+v %v", theirs, err)
+		}
+
+		for name, r := range map[string]db.Replay{"what is another's": {EventIDs: []string{theirs[0].EventID}}, "what it was not offered": {EventIDs: []string{"e0"}}} {
+			if n, _, err := acme.ReplayEvents(t.Context(), registry.SinkNATS, r, named("replay")); n != 0 || err != nil {
+				t.Errorf("%s: %d are replayed: %v", name, n, err)
+			}
+		}
+		if n, more, err := acme.ReplayEvents(t.Context(), registry.SinkNATS, db.Replay{Dead: true}, named("replay")); n != 1 || more || err != nil {
+			t.Fatal(n, more, err)
+		}
+		if got := deliver(t, 10, well); len(got) != 1 || !strings.HasPrefix(got[0], registry.SinkNATS+" ") {
+			t.Errorf("%v", got)
+		}
+		// Of two registrations it was offered one.
+		if n, _, err := acme.ReplayEvents(t.Context(), registry.SinkNATS, db.Replay{Since: time.Unix(0, 0)}, named("replay")); n != 1 || err != nil {
+			t.Error(n, err)
+		}
+		for _, unknown := range []string{"installation/pigeons", "hook"} {
+			query.SubscriptionID = unknown
+			if _, _, err := acme.Deliveries(t.Context(), query); registry.ReasonOf(err) != registry.ReasonSubscriptionNotFound {
+				t.Errorf("%s: %v", unknown, err)
+			}
+			if _, _, err := acme.ReplayEvents(t.Context(), unknown, db.Replay{Dead: true}, named("replay")); registry.ReasonOf(err) != registry.ReasonSubscriptionNotFound {
+				t.Errorf("%s: %v", unknown, err)
+			}
 		}
 	})
 }

@@ -325,8 +325,11 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 				_, err := st.CreateSubscription(ctx, registry.Subscription{SubscriptionID: "sub_1", Direction: "none"}, registry.Operation{})
 				return nil, err
 			}),
-			"Subscription":  of(func(st *db.Store, _, name, _, _, _ string) (any, error) { return st.Subscription(ctx, sub(name)) }),
-			"Subscriptions": of(func(st *db.Store, _, _, _, _, _ string) (any, error) { return st.Subscriptions(ctx) }),
+			"Subscription": of(func(st *db.Store, _, name, _, _, _ string) (any, error) { return st.Subscription(ctx, sub(name)) }),
+			"Subscriptions": of(func(st *db.Store, _, _, _, _, _ string) (any, error) {
+				views, sinks, err := st.Subscriptions(ctx)
+				return []any{views, sinks}, err
+			}),
 			"ChangeSubscription": of(func(st *db.Store, _, name, _, _, _ string) (any, error) {
 				return st.ChangeSubscription(ctx, sub(name), named("change"), func(*registry.Subscription) (bool, error) { return true, nil })
 			}),

@@ -154,10 +154,21 @@ func (s *Store) Subscription(ctx context.Context, id string) (registry.Subscript
 	return row.Subscription, err
 }
 
+// SinkView is how the deliveries of a tenant's events to a sink of the
+// installation stand.
+type SinkView struct {
+	Sink          string
+	Pending, Dead int
+}
+
 // Subscriptions lists all subscriptions of the tenant, which are few, with how
-// many deliveries of each are pending and dead.
-func (s *Store) Subscriptions(ctx context.Context) ([]SubscriptionView, error) {
-	var out []SubscriptionView
+// many deliveries of each are pending and dead; and the sinks of the installation
+// that have such deliveries of the tenant's events, by name.
+func (s *Store) Subscriptions(ctx context.Context) ([]SubscriptionView, []SinkView, error) {
+	var (
+		out   []SubscriptionView
+		sinks []SinkView
+	)
 	err := s.read(ctx, "list subscriptions", func(ctx context.Context, q bun.IDB) error {
 		var rows []subscriptionRow
 		if err := q.NewSelect().Model(&rows).Where("u.tenant_id = ?", s.tenant).OrderExpr("u.subscription_id").Scan(ctx); err != nil {
@@ -169,9 +180,24 @@ func (s *Store) Subscriptions(ctx context.Context) ([]SubscriptionView, error) {
 			N     int                    `bun:"n"`
 		}
 		err := q.NewSelect().ColumnExpr("d.sink, d.state, count(*) AS n").TableExpr("event_deliveries AS d").
-			Where("d.tenant_id = ? AND d.state <> 'delivered'", s.tenant).GroupExpr("1, 2").Scan(ctx, &counts)
+			Where("d.tenant_id = ? AND d.state <> 'delivered'", s.tenant).GroupExpr("1, 2").OrderExpr("1, 2").Scan(ctx, &counts)
 		if err != nil {
 			return err
+		}
+		sinks = nil
+		for _, c := range counts {
+			if !registry.InstallationSink(c.Sink) {
+				continue
+			}
+			if len(sinks) == 0 || sinks[len(sinks)-1].Sink != c.Sink {
+				sinks = append(sinks, SinkView{Sink: c.Sink})
+			}
+			last := &sinks[len(sinks)-1]
+			if c.State == registry.DeliveryDead {
+				last.Dead = c.N
+			} else {
+				last.Pending = c.N
+			}
 		}
 		out = make([]SubscriptionView, len(rows))
 		for i, row := range rows {
@@ -188,7 +214,7 @@ func (s *Store) Subscriptions(ctx context.Context) ([]SubscriptionView, error) {
 		}
 		return nil
 	})
-	return out, err
+	return out, sinks, err
 }
 
 // SubscriptionView is a subscription and how its deliveries stand.
@@ -197,18 +223,21 @@ type SubscriptionView struct {
 	Pending, Dead int
 }
 
-// DeliveryQuery asks for deliveries of one subscription.
+// DeliveryQuery asks for deliveries of one subscription, or of the tenant's events
+// to a sink of the installation.
 type DeliveryQuery struct {
 	Page
-	SubscriptionID string
+	SubscriptionID string                 // or the sink's name
 	State          registry.DeliveryState // empty: all
 }
 
 // Deliveries lists deliveries, the latest first, with the key of the next page.
 // The error is subscription_not_found.
 func (s *Store) Deliveries(ctx context.Context, query DeliveryQuery) (out []registry.Delivery, next string, err error) {
-	if _, err := s.Subscription(ctx, query.SubscriptionID); err != nil {
-		return nil, "", err
+	if !registry.KnownSink(query.SubscriptionID) {
+		if _, err := s.Subscription(ctx, query.SubscriptionID); err != nil {
+			return nil, "", err
+		}
 	}
 	err = s.read(ctx, "list deliveries", func(ctx context.Context, q bun.IDB) error {
 		var rows []deliveryRow
@@ -242,14 +271,21 @@ type Replay struct {
 // replayed is the most that one replay sends again.
 const replayed = 1000
 
-// ReplayEvents delivers events again, of one subscription: at most 1,000, the
-// oldest first; more says that there are others. Their ids stay what they were.
+// ReplayEvents delivers events again, of one subscription or of a sink of the
+// installation: at most 1,000, the oldest first; more says that there are others.
+// Their ids stay what they were. A sink of the installation gets again only what it
+// was offered before.
 func (s *Store) ReplayEvents(ctx context.Context, id string, r Replay, op registry.Operation) (n int, more bool, err error) {
 	err = s.write(ctx, op.Name, func(ctx context.Context, t *tx) error {
 		n, more = 0, false
-		row, err := t.subscription(ctx, id)
-		if err != nil {
-			return err
+		row := &subscriptionRow{Subscription: registry.Subscription{SubscriptionID: id, Direction: registry.SubscriptionSend}}
+		sink := registry.KnownSink(id)
+		if !sink {
+			found, err := t.subscription(ctx, id)
+			if err != nil {
+				return err
+			}
+			row = found
 		}
 		if row.Direction != registry.SubscriptionSend {
 			return notSent()
@@ -266,6 +302,9 @@ func (s *Store) ReplayEvents(ctx context.Context, id string, r Replay, op regist
 			chosen = chosen.Where("e.event_id IN (SELECT d.event_id FROM event_deliveries AS d WHERE d.tenant_id = ? AND d.sink = ? AND d.state = 'dead')", t.tenant, row.SubscriptionID)
 		default:
 			chosen = chosen.Where("e.occurred_at >= ? AND e.relayed", micro(r.Since))
+		}
+		if sink && !r.Dead {
+			chosen = chosen.Where("EXISTS (SELECT 1 FROM event_deliveries AS d WHERE d.tenant_id = e.tenant_id AND d.sink = ? AND d.event_id = e.event_id)", id)
 		}
 		if len(row.Types) > 0 {
 			chosen = chosen.Where("e.event_type IN (?)", bun.List(row.Types))

@@ -11,7 +11,7 @@ import (
 )
 
 // SinkKafka is the name of the sink that is Kafka.
-const SinkKafka = "installation/kafka"
+const SinkKafka = registry.SinkKafka
 
 // Kafka produces events to one topic. The key is the tenant and the subject, so
 // that those of a subject are in one partition, in order.

@@ -8,7 +8,7 @@ import (
 )
 
 // SinkLog is the name of the sink that logs.
-const SinkLog = "installation/log"
+const SinkLog = registry.SinkLog
 
 // Logged writes each event as one line of the log.
 type Logged struct{ Log *slog.Logger }

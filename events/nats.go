@@ -12,7 +12,7 @@ import (
 )
 
 // SinkNATS is the name of the sink that is NATS JetStream.
-const SinkNATS = "installation/nats"
+const SinkNATS = registry.SinkNATS
 
 // NATS publishes events to a stream of NATS JetStream, each under a subject of its
 // own: the prefix, the tenant and the type.

@@ -212,5 +212,16 @@ type InboundEvent struct {
 	Lease          string          `bun:"lease"`
 }
 
+// The sinks of an installation, which the operator configures: they get the events
+// of all tenants. No subscription can have such an id.
+const (
+	SinkLog   = "installation/log"
+	SinkNATS  = "installation/nats"
+	SinkKafka = "installation/kafka"
+)
+
+// KnownSink says whether an installation can have such a sink.
+func KnownSink(sink string) bool { return sink == SinkLog || sink == SinkNATS || sink == SinkKafka }
+
 // InstallationSink says whether a sink is the installation's, and no tenant's.
 func InstallationSink(sink string) bool { return strings.HasPrefix(sink, "installation/") }

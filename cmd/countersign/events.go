@@ -24,7 +24,12 @@ and their schemas are at /asyncapi.json of the API.
   countersign events test audit-log
   countersign events deliveries audit-log --state dead
   countersign events replay audit-log --dead
-  countersign events watch`,
+  countersign events watch
+
+Where the installation sends all events to a bus as well, its name stands in place of
+the subscription's, for the events of your tenant:
+
+  countersign events replay installation.nats --dead`,
 	}
 	group(command)
 	command.AddCommand(
@@ -106,7 +111,16 @@ func listSubscriptionsCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return showList(c, subscriptions, r.GetSubscriptions())
+			if err := showList(c, subscriptions, r.GetSubscriptions()); err != nil {
+				return err
+			}
+			for _, bus := range r.GetBuses() {
+				c.notef("bus %s: %d pending, %d dead", bus.GetSink(), bus.GetPending(), bus.GetDead())
+				if bus.GetDead() > 0 {
+					c.nextf("countersign events deliveries %s --state dead", bus.GetSink())
+				}
+			}
+			return nil
 		}),
 	}
 }

@@ -19,6 +19,9 @@ type fakeEvents struct {
 }
 
 func (f *fakeEvents) find(id string) error {
+	if id == "installation.nats" {
+		return nil
+	}
 	if f.made == nil || f.made.GetSubscriptionId() != id {
 		return refusal(connect.CodeNotFound, registry.ReasonSubscriptionNotFound, "list the subscriptions; ids are those of the tenant", nil, "there is no subscription %q", id)
 	}
@@ -34,7 +37,7 @@ func (f *fakeEvents) CreateSubscription(_ context.Context, r *registryv1.CreateS
 }
 
 func (f *fakeEvents) ListSubscriptions(context.Context, *registryv1.ListSubscriptionsRequest) (*registryv1.ListSubscriptionsResponse, error) {
-	return &registryv1.ListSubscriptionsResponse{Subscriptions: []*registryv1.Subscription{f.made}}, nil
+	return &registryv1.ListSubscriptionsResponse{Subscriptions: []*registryv1.Subscription{f.made}, Buses: []*registryv1.Bus{{Sink: "installation.nats", Pending: 2, Dead: 1}}}, nil
 }
 
 func (f *fakeEvents) TestSubscription(_ context.Context, r *registryv1.TestSubscriptionRequest) (*registryv1.TestSubscriptionResponse, error) {

@@ -606,6 +606,8 @@ type ListSubscriptionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// By id.
 	Subscriptions []*Subscription `protobuf:"bytes,1,rep,name=subscriptions,proto3" json:"subscriptions,omitempty"`
+	// Buses of the installation that did not get all of the tenant's events yet.
+	Buses         []*Bus `protobuf:"bytes,2,rep,name=buses,proto3" json:"buses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -647,6 +649,78 @@ func (x *ListSubscriptionsResponse) GetSubscriptions() []*Subscription {
 	return nil
 }
 
+func (x *ListSubscriptionsResponse) GetBuses() []*Bus {
+	if x != nil {
+		return x.Buses
+	}
+	return nil
+}
+
+// How the deliveries of a tenant's events to a bus of the installation stand.
+type Bus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// installation.nats, installation.kafka or installation.log: in place of a
+	// subscription's id where deliveries are listed and replayed.
+	Sink string `protobuf:"bytes,1,opt,name=sink,proto3" json:"sink,omitempty"`
+	// Deliveries that are still to be made.
+	Pending int32 `protobuf:"varint,2,opt,name=pending,proto3" json:"pending,omitempty"`
+	// Dead letters.
+	Dead          int32 `protobuf:"varint,3,opt,name=dead,proto3" json:"dead,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Bus) Reset() {
+	*x = Bus{}
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Bus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Bus) ProtoMessage() {}
+
+func (x *Bus) ProtoReflect() protoreflect.Message {
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Bus.ProtoReflect.Descriptor instead.
+func (*Bus) Descriptor() ([]byte, []int) {
+	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Bus) GetSink() string {
+	if x != nil {
+		return x.Sink
+	}
+	return ""
+}
+
+func (x *Bus) GetPending() int32 {
+	if x != nil {
+		return x.Pending
+	}
+	return 0
+}
+
+func (x *Bus) GetDead() int32 {
+	if x != nil {
+		return x.Dead
+	}
+	return 0
+}
+
 // Request of UpdateSubscription.
 type UpdateSubscriptionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -665,7 +739,7 @@ type UpdateSubscriptionRequest struct {
 
 func (x *UpdateSubscriptionRequest) Reset() {
 	*x = UpdateSubscriptionRequest{}
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[8]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -677,7 +751,7 @@ func (x *UpdateSubscriptionRequest) String() string {
 func (*UpdateSubscriptionRequest) ProtoMessage() {}
 
 func (x *UpdateSubscriptionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[8]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -690,7 +764,7 @@ func (x *UpdateSubscriptionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSubscriptionRequest.ProtoReflect.Descriptor instead.
 func (*UpdateSubscriptionRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{8}
+	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *UpdateSubscriptionRequest) GetSubscriptionId() string {
@@ -732,7 +806,7 @@ type UpdateSubscriptionResponse struct {
 
 func (x *UpdateSubscriptionResponse) Reset() {
 	*x = UpdateSubscriptionResponse{}
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[9]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -744,7 +818,7 @@ func (x *UpdateSubscriptionResponse) String() string {
 func (*UpdateSubscriptionResponse) ProtoMessage() {}
 
 func (x *UpdateSubscriptionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[9]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -757,7 +831,7 @@ func (x *UpdateSubscriptionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSubscriptionResponse.ProtoReflect.Descriptor instead.
 func (*UpdateSubscriptionResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{9}
+	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *UpdateSubscriptionResponse) GetSubscription() *Subscription {
@@ -780,7 +854,7 @@ type DeleteSubscriptionRequest struct {
 
 func (x *DeleteSubscriptionRequest) Reset() {
 	*x = DeleteSubscriptionRequest{}
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[10]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -792,7 +866,7 @@ func (x *DeleteSubscriptionRequest) String() string {
 func (*DeleteSubscriptionRequest) ProtoMessage() {}
 
 func (x *DeleteSubscriptionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[10]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -805,7 +879,7 @@ func (x *DeleteSubscriptionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSubscriptionRequest.ProtoReflect.Descriptor instead.
 func (*DeleteSubscriptionRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{10}
+	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DeleteSubscriptionRequest) GetSubscriptionId() string {
@@ -831,7 +905,7 @@ type DeleteSubscriptionResponse struct {
 
 func (x *DeleteSubscriptionResponse) Reset() {
 	*x = DeleteSubscriptionResponse{}
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[11]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -843,7 +917,7 @@ func (x *DeleteSubscriptionResponse) String() string {
 func (*DeleteSubscriptionResponse) ProtoMessage() {}
 
 func (x *DeleteSubscriptionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[11]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -856,7 +930,7 @@ func (x *DeleteSubscriptionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSubscriptionResponse.ProtoReflect.Descriptor instead.
 func (*DeleteSubscriptionResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{11}
+	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{12}
 }
 
 // Request of TestSubscription.
@@ -870,7 +944,7 @@ type TestSubscriptionRequest struct {
 
 func (x *TestSubscriptionRequest) Reset() {
 	*x = TestSubscriptionRequest{}
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[12]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -882,7 +956,7 @@ func (x *TestSubscriptionRequest) String() string {
 func (*TestSubscriptionRequest) ProtoMessage() {}
 
 func (x *TestSubscriptionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[12]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -895,7 +969,7 @@ func (x *TestSubscriptionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestSubscriptionRequest.ProtoReflect.Descriptor instead.
 func (*TestSubscriptionRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{12}
+	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TestSubscriptionRequest) GetSubscriptionId() string {
@@ -916,7 +990,7 @@ type TestSubscriptionResponse struct {
 
 func (x *TestSubscriptionResponse) Reset() {
 	*x = TestSubscriptionResponse{}
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[13]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -928,7 +1002,7 @@ func (x *TestSubscriptionResponse) String() string {
 func (*TestSubscriptionResponse) ProtoMessage() {}
 
 func (x *TestSubscriptionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[13]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -941,7 +1015,7 @@ func (x *TestSubscriptionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestSubscriptionResponse.ProtoReflect.Descriptor instead.
 func (*TestSubscriptionResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{13}
+	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TestSubscriptionResponse) GetEventId() string {
@@ -982,7 +1056,7 @@ type Delivery struct {
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[14]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -994,7 +1068,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[14]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1007,7 +1081,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{14}
+	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Delivery) GetEventId() string {
@@ -1090,7 +1164,7 @@ func (x *Delivery) GetLastAttemptTime() *timestamppb.Timestamp {
 // Request of ListDeliveries.
 type ListDeliveriesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The subscription's id.
+	// The subscription's id; or a bus of the installation, for the tenant's events.
 	SubscriptionId string `protobuf:"bytes,1,opt,name=subscription_id,json=subscriptionId,proto3" json:"subscription_id,omitempty"`
 	// Only those that stand so.
 	State DeliveryState `protobuf:"varint,2,opt,name=state,proto3,enum=countersign.registry.v1.DeliveryState" json:"state,omitempty"`
@@ -1104,7 +1178,7 @@ type ListDeliveriesRequest struct {
 
 func (x *ListDeliveriesRequest) Reset() {
 	*x = ListDeliveriesRequest{}
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[15]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1116,7 +1190,7 @@ func (x *ListDeliveriesRequest) String() string {
 func (*ListDeliveriesRequest) ProtoMessage() {}
 
 func (x *ListDeliveriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[15]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1129,7 +1203,7 @@ func (x *ListDeliveriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeliveriesRequest.ProtoReflect.Descriptor instead.
 func (*ListDeliveriesRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{15}
+	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListDeliveriesRequest) GetSubscriptionId() string {
@@ -1173,7 +1247,7 @@ type ListDeliveriesResponse struct {
 
 func (x *ListDeliveriesResponse) Reset() {
 	*x = ListDeliveriesResponse{}
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[16]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1185,7 +1259,7 @@ func (x *ListDeliveriesResponse) String() string {
 func (*ListDeliveriesResponse) ProtoMessage() {}
 
 func (x *ListDeliveriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[16]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1198,7 +1272,7 @@ func (x *ListDeliveriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeliveriesResponse.ProtoReflect.Descriptor instead.
 func (*ListDeliveriesResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{16}
+	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListDeliveriesResponse) GetDeliveries() []*Delivery {
@@ -1218,7 +1292,8 @@ func (x *ListDeliveriesResponse) GetNextPageToken() string {
 // Request of ReplayEvents: exactly one of event_ids, dead and since.
 type ReplayEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The subscription's id.
+	// The subscription's id; or a bus of the installation, which gets again what it
+	// was offered before.
 	SubscriptionId string `protobuf:"bytes,1,opt,name=subscription_id,json=subscriptionId,proto3" json:"subscription_id,omitempty"`
 	// These events.
 	EventIds []string `protobuf:"bytes,2,rep,name=event_ids,json=eventIds,proto3" json:"event_ids,omitempty"`
@@ -1232,7 +1307,7 @@ type ReplayEventsRequest struct {
 
 func (x *ReplayEventsRequest) Reset() {
 	*x = ReplayEventsRequest{}
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[17]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1244,7 +1319,7 @@ func (x *ReplayEventsRequest) String() string {
 func (*ReplayEventsRequest) ProtoMessage() {}
 
 func (x *ReplayEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[17]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1257,7 +1332,7 @@ func (x *ReplayEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayEventsRequest.ProtoReflect.Descriptor instead.
 func (*ReplayEventsRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{17}
+	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReplayEventsRequest) GetSubscriptionId() string {
@@ -1301,7 +1376,7 @@ type ReplayEventsResponse struct {
 
 func (x *ReplayEventsResponse) Reset() {
 	*x = ReplayEventsResponse{}
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[18]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1313,7 +1388,7 @@ func (x *ReplayEventsResponse) String() string {
 func (*ReplayEventsResponse) ProtoMessage() {}
 
 func (x *ReplayEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[18]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1326,7 +1401,7 @@ func (x *ReplayEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayEventsResponse.ProtoReflect.Descriptor instead.
 func (*ReplayEventsResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{18}
+	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReplayEventsResponse) GetEvents() int32 {
@@ -1363,7 +1438,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[19]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1450,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[19]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1463,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{19}
+	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WatchEventsRequest) GetTypes() []string {
@@ -1442,7 +1517,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[20]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1454,7 +1529,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[20]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1467,7 +1542,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{20}
+	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Event) GetEventId() string {
@@ -1533,7 +1608,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[21]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1545,7 +1620,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[21]
+	mi := &file_countersign_registry_v1_event_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1558,7 +1633,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{21}
+	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WatchEventsResponse) GetEvents() []*Event {
@@ -1614,9 +1689,14 @@ const file_countersign_registry_v1_event_service_proto_rawDesc = "" +
 	"\x0fsubscription_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01(?R\x0esubscriptionId\"d\n" +
 	"\x17GetSubscriptionResponse\x12I\n" +
 	"\fsubscription\x18\x01 \x01(\v2%.countersign.registry.v1.SubscriptionR\fsubscription\"\x1a\n" +
-	"\x18ListSubscriptionsRequest\"h\n" +
+	"\x18ListSubscriptionsRequest\"\x9c\x01\n" +
 	"\x19ListSubscriptionsResponse\x12K\n" +
-	"\rsubscriptions\x18\x01 \x03(\v2%.countersign.registry.v1.SubscriptionR\rsubscriptions\"\xf8\x01\n" +
+	"\rsubscriptions\x18\x01 \x03(\v2%.countersign.registry.v1.SubscriptionR\rsubscriptions\x122\n" +
+	"\x05buses\x18\x02 \x03(\v2\x1c.countersign.registry.v1.BusR\x05buses\"G\n" +
+	"\x03Bus\x12\x12\n" +
+	"\x04sink\x18\x01 \x01(\tR\x04sink\x12\x18\n" +
+	"\apending\x18\x02 \x01(\x05R\apending\x12\x12\n" +
+	"\x04dead\x18\x03 \x01(\x05R\x04dead\"\xf8\x01\n" +
 	"\x19UpdateSubscriptionRequest\x122\n" +
 	"\x0fsubscription_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01(?R\x0esubscriptionId\x12E\n" +
 	"\x04spec\x18\x02 \x01(\v2).countersign.registry.v1.SubscriptionSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\x12C\n" +
@@ -1716,7 +1796,7 @@ func file_countersign_registry_v1_event_service_proto_rawDescGZIP() []byte {
 }
 
 var file_countersign_registry_v1_event_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_countersign_registry_v1_event_service_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_countersign_registry_v1_event_service_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_countersign_registry_v1_event_service_proto_goTypes = []any{
 	(SubscriptionDirection)(0),         // 0: countersign.registry.v1.SubscriptionDirection
 	(DeliveryState)(0),                 // 1: countersign.registry.v1.DeliveryState
@@ -1728,68 +1808,70 @@ var file_countersign_registry_v1_event_service_proto_goTypes = []any{
 	(*GetSubscriptionResponse)(nil),    // 7: countersign.registry.v1.GetSubscriptionResponse
 	(*ListSubscriptionsRequest)(nil),   // 8: countersign.registry.v1.ListSubscriptionsRequest
 	(*ListSubscriptionsResponse)(nil),  // 9: countersign.registry.v1.ListSubscriptionsResponse
-	(*UpdateSubscriptionRequest)(nil),  // 10: countersign.registry.v1.UpdateSubscriptionRequest
-	(*UpdateSubscriptionResponse)(nil), // 11: countersign.registry.v1.UpdateSubscriptionResponse
-	(*DeleteSubscriptionRequest)(nil),  // 12: countersign.registry.v1.DeleteSubscriptionRequest
-	(*DeleteSubscriptionResponse)(nil), // 13: countersign.registry.v1.DeleteSubscriptionResponse
-	(*TestSubscriptionRequest)(nil),    // 14: countersign.registry.v1.TestSubscriptionRequest
-	(*TestSubscriptionResponse)(nil),   // 15: countersign.registry.v1.TestSubscriptionResponse
-	(*Delivery)(nil),                   // 16: countersign.registry.v1.Delivery
-	(*ListDeliveriesRequest)(nil),      // 17: countersign.registry.v1.ListDeliveriesRequest
-	(*ListDeliveriesResponse)(nil),     // 18: countersign.registry.v1.ListDeliveriesResponse
-	(*ReplayEventsRequest)(nil),        // 19: countersign.registry.v1.ReplayEventsRequest
-	(*ReplayEventsResponse)(nil),       // 20: countersign.registry.v1.ReplayEventsResponse
-	(*WatchEventsRequest)(nil),         // 21: countersign.registry.v1.WatchEventsRequest
-	(*Event)(nil),                      // 22: countersign.registry.v1.Event
-	(*WatchEventsResponse)(nil),        // 23: countersign.registry.v1.WatchEventsResponse
-	(*timestamppb.Timestamp)(nil),      // 24: google.protobuf.Timestamp
-	(*fieldmaskpb.FieldMask)(nil),      // 25: google.protobuf.FieldMask
+	(*Bus)(nil),                        // 10: countersign.registry.v1.Bus
+	(*UpdateSubscriptionRequest)(nil),  // 11: countersign.registry.v1.UpdateSubscriptionRequest
+	(*UpdateSubscriptionResponse)(nil), // 12: countersign.registry.v1.UpdateSubscriptionResponse
+	(*DeleteSubscriptionRequest)(nil),  // 13: countersign.registry.v1.DeleteSubscriptionRequest
+	(*DeleteSubscriptionResponse)(nil), // 14: countersign.registry.v1.DeleteSubscriptionResponse
+	(*TestSubscriptionRequest)(nil),    // 15: countersign.registry.v1.TestSubscriptionRequest
+	(*TestSubscriptionResponse)(nil),   // 16: countersign.registry.v1.TestSubscriptionResponse
+	(*Delivery)(nil),                   // 17: countersign.registry.v1.Delivery
+	(*ListDeliveriesRequest)(nil),      // 18: countersign.registry.v1.ListDeliveriesRequest
+	(*ListDeliveriesResponse)(nil),     // 19: countersign.registry.v1.ListDeliveriesResponse
+	(*ReplayEventsRequest)(nil),        // 20: countersign.registry.v1.ReplayEventsRequest
+	(*ReplayEventsResponse)(nil),       // 21: countersign.registry.v1.ReplayEventsResponse
+	(*WatchEventsRequest)(nil),         // 22: countersign.registry.v1.WatchEventsRequest
+	(*Event)(nil),                      // 23: countersign.registry.v1.Event
+	(*WatchEventsResponse)(nil),        // 24: countersign.registry.v1.WatchEventsResponse
+	(*timestamppb.Timestamp)(nil),      // 25: google.protobuf.Timestamp
+	(*fieldmaskpb.FieldMask)(nil),      // 26: google.protobuf.FieldMask
 }
 var file_countersign_registry_v1_event_service_proto_depIdxs = []int32{
 	0,  // 0: countersign.registry.v1.Subscription.direction:type_name -> countersign.registry.v1.SubscriptionDirection
 	2,  // 1: countersign.registry.v1.Subscription.spec:type_name -> countersign.registry.v1.SubscriptionSpec
-	24, // 2: countersign.registry.v1.Subscription.create_time:type_name -> google.protobuf.Timestamp
-	24, // 3: countersign.registry.v1.Subscription.update_time:type_name -> google.protobuf.Timestamp
+	25, // 2: countersign.registry.v1.Subscription.create_time:type_name -> google.protobuf.Timestamp
+	25, // 3: countersign.registry.v1.Subscription.update_time:type_name -> google.protobuf.Timestamp
 	0,  // 4: countersign.registry.v1.CreateSubscriptionRequest.direction:type_name -> countersign.registry.v1.SubscriptionDirection
 	2,  // 5: countersign.registry.v1.CreateSubscriptionRequest.spec:type_name -> countersign.registry.v1.SubscriptionSpec
 	3,  // 6: countersign.registry.v1.CreateSubscriptionResponse.subscription:type_name -> countersign.registry.v1.Subscription
 	3,  // 7: countersign.registry.v1.GetSubscriptionResponse.subscription:type_name -> countersign.registry.v1.Subscription
 	3,  // 8: countersign.registry.v1.ListSubscriptionsResponse.subscriptions:type_name -> countersign.registry.v1.Subscription
-	2,  // 9: countersign.registry.v1.UpdateSubscriptionRequest.spec:type_name -> countersign.registry.v1.SubscriptionSpec
-	25, // 10: countersign.registry.v1.UpdateSubscriptionRequest.update_mask:type_name -> google.protobuf.FieldMask
-	3,  // 11: countersign.registry.v1.UpdateSubscriptionResponse.subscription:type_name -> countersign.registry.v1.Subscription
-	1,  // 12: countersign.registry.v1.Delivery.state:type_name -> countersign.registry.v1.DeliveryState
-	24, // 13: countersign.registry.v1.Delivery.create_time:type_name -> google.protobuf.Timestamp
-	24, // 14: countersign.registry.v1.Delivery.first_attempt_time:type_name -> google.protobuf.Timestamp
-	24, // 15: countersign.registry.v1.Delivery.last_attempt_time:type_name -> google.protobuf.Timestamp
-	1,  // 16: countersign.registry.v1.ListDeliveriesRequest.state:type_name -> countersign.registry.v1.DeliveryState
-	16, // 17: countersign.registry.v1.ListDeliveriesResponse.deliveries:type_name -> countersign.registry.v1.Delivery
-	24, // 18: countersign.registry.v1.ReplayEventsRequest.since:type_name -> google.protobuf.Timestamp
-	24, // 19: countersign.registry.v1.Event.time:type_name -> google.protobuf.Timestamp
-	22, // 20: countersign.registry.v1.WatchEventsResponse.events:type_name -> countersign.registry.v1.Event
-	4,  // 21: countersign.registry.v1.EventService.CreateSubscription:input_type -> countersign.registry.v1.CreateSubscriptionRequest
-	6,  // 22: countersign.registry.v1.EventService.GetSubscription:input_type -> countersign.registry.v1.GetSubscriptionRequest
-	8,  // 23: countersign.registry.v1.EventService.ListSubscriptions:input_type -> countersign.registry.v1.ListSubscriptionsRequest
-	10, // 24: countersign.registry.v1.EventService.UpdateSubscription:input_type -> countersign.registry.v1.UpdateSubscriptionRequest
-	12, // 25: countersign.registry.v1.EventService.DeleteSubscription:input_type -> countersign.registry.v1.DeleteSubscriptionRequest
-	14, // 26: countersign.registry.v1.EventService.TestSubscription:input_type -> countersign.registry.v1.TestSubscriptionRequest
-	17, // 27: countersign.registry.v1.EventService.ListDeliveries:input_type -> countersign.registry.v1.ListDeliveriesRequest
-	19, // 28: countersign.registry.v1.EventService.ReplayEvents:input_type -> countersign.registry.v1.ReplayEventsRequest
-	21, // 29: countersign.registry.v1.EventService.WatchEvents:input_type -> countersign.registry.v1.WatchEventsRequest
-	5,  // 30: countersign.registry.v1.EventService.CreateSubscription:output_type -> countersign.registry.v1.CreateSubscriptionResponse
-	7,  // 31: countersign.registry.v1.EventService.GetSubscription:output_type -> countersign.registry.v1.GetSubscriptionResponse
-	9,  // 32: countersign.registry.v1.EventService.ListSubscriptions:output_type -> countersign.registry.v1.ListSubscriptionsResponse
-	11, // 33: countersign.registry.v1.EventService.UpdateSubscription:output_type -> countersign.registry.v1.UpdateSubscriptionResponse
-	13, // 34: countersign.registry.v1.EventService.DeleteSubscription:output_type -> countersign.registry.v1.DeleteSubscriptionResponse
-	15, // 35: countersign.registry.v1.EventService.TestSubscription:output_type -> countersign.registry.v1.TestSubscriptionResponse
-	18, // 36: countersign.registry.v1.EventService.ListDeliveries:output_type -> countersign.registry.v1.ListDeliveriesResponse
-	20, // 37: countersign.registry.v1.EventService.ReplayEvents:output_type -> countersign.registry.v1.ReplayEventsResponse
-	23, // 38: countersign.registry.v1.EventService.WatchEvents:output_type -> countersign.registry.v1.WatchEventsResponse
-	30, // [30:39] is the sub-list for method output_type
-	21, // [21:30] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	10, // 9: countersign.registry.v1.ListSubscriptionsResponse.buses:type_name -> countersign.registry.v1.Bus
+	2,  // 10: countersign.registry.v1.UpdateSubscriptionRequest.spec:type_name -> countersign.registry.v1.SubscriptionSpec
+	26, // 11: countersign.registry.v1.UpdateSubscriptionRequest.update_mask:type_name -> google.protobuf.FieldMask
+	3,  // 12: countersign.registry.v1.UpdateSubscriptionResponse.subscription:type_name -> countersign.registry.v1.Subscription
+	1,  // 13: countersign.registry.v1.Delivery.state:type_name -> countersign.registry.v1.DeliveryState
+	25, // 14: countersign.registry.v1.Delivery.create_time:type_name -> google.protobuf.Timestamp
+	25, // 15: countersign.registry.v1.Delivery.first_attempt_time:type_name -> google.protobuf.Timestamp
+	25, // 16: countersign.registry.v1.Delivery.last_attempt_time:type_name -> google.protobuf.Timestamp
+	1,  // 17: countersign.registry.v1.ListDeliveriesRequest.state:type_name -> countersign.registry.v1.DeliveryState
+	17, // 18: countersign.registry.v1.ListDeliveriesResponse.deliveries:type_name -> countersign.registry.v1.Delivery
+	25, // 19: countersign.registry.v1.ReplayEventsRequest.since:type_name -> google.protobuf.Timestamp
+	25, // 20: countersign.registry.v1.Event.time:type_name -> google.protobuf.Timestamp
+	23, // 21: countersign.registry.v1.WatchEventsResponse.events:type_name -> countersign.registry.v1.Event
+	4,  // 22: countersign.registry.v1.EventService.CreateSubscription:input_type -> countersign.registry.v1.CreateSubscriptionRequest
+	6,  // 23: countersign.registry.v1.EventService.GetSubscription:input_type -> countersign.registry.v1.GetSubscriptionRequest
+	8,  // 24: countersign.registry.v1.EventService.ListSubscriptions:input_type -> countersign.registry.v1.ListSubscriptionsRequest
+	11, // 25: countersign.registry.v1.EventService.UpdateSubscription:input_type -> countersign.registry.v1.UpdateSubscriptionRequest
+	13, // 26: countersign.registry.v1.EventService.DeleteSubscription:input_type -> countersign.registry.v1.DeleteSubscriptionRequest
+	15, // 27: countersign.registry.v1.EventService.TestSubscription:input_type -> countersign.registry.v1.TestSubscriptionRequest
+	18, // 28: countersign.registry.v1.EventService.ListDeliveries:input_type -> countersign.registry.v1.ListDeliveriesRequest
+	20, // 29: countersign.registry.v1.EventService.ReplayEvents:input_type -> countersign.registry.v1.ReplayEventsRequest
+	22, // 30: countersign.registry.v1.EventService.WatchEvents:input_type -> countersign.registry.v1.WatchEventsRequest
+	5,  // 31: countersign.registry.v1.EventService.CreateSubscription:output_type -> countersign.registry.v1.CreateSubscriptionResponse
+	7,  // 32: countersign.registry.v1.EventService.GetSubscription:output_type -> countersign.registry.v1.GetSubscriptionResponse
+	9,  // 33: countersign.registry.v1.EventService.ListSubscriptions:output_type -> countersign.registry.v1.ListSubscriptionsResponse
+	12, // 34: countersign.registry.v1.EventService.UpdateSubscription:output_type -> countersign.registry.v1.UpdateSubscriptionResponse
+	14, // 35: countersign.registry.v1.EventService.DeleteSubscription:output_type -> countersign.registry.v1.DeleteSubscriptionResponse
+	16, // 36: countersign.registry.v1.EventService.TestSubscription:output_type -> countersign.registry.v1.TestSubscriptionResponse
+	19, // 37: countersign.registry.v1.EventService.ListDeliveries:output_type -> countersign.registry.v1.ListDeliveriesResponse
+	21, // 38: countersign.registry.v1.EventService.ReplayEvents:output_type -> countersign.registry.v1.ReplayEventsResponse
+	24, // 39: countersign.registry.v1.EventService.WatchEvents:output_type -> countersign.registry.v1.WatchEventsResponse
+	31, // [31:40] is the sub-list for method output_type
+	22, // [22:31] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_countersign_registry_v1_event_service_proto_init() }
@@ -1803,7 +1885,7 @@ func file_countersign_registry_v1_event_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_countersign_registry_v1_event_service_proto_rawDesc), len(file_countersign_registry_v1_event_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file countersign/registry/v1/event_service.proto.
  */
 export const file_countersign_registry_v1_event_service: GenFile = /*@__PURE__*/
-  fileDesc("Citjb3VudGVyc2lnbi9yZWdpc3RyeS92MS9ldmVudF9zZXJ2aWNlLnByb3RvEhdjb3VudGVyc2lnbi5yZWdpc3RyeS52MSKQAQoQU3Vic2NyaXB0aW9uU3BlYxILCgN1cmwYASABKAkSEwoLZGVzY3JpcHRpb24YAiABKAkSDQoFdHlwZXMYAyADKAkSEAoIc3ViamVjdHMYBCADKAkSDgoGc2VjcmV0GAUgASgJEhcKD3ByZXZpb3VzX3NlY3JldBgGIAEoCRIQCghkaXNhYmxlZBgHIAEoCCLcAgoMU3Vic2NyaXB0aW9uEhcKD3N1YnNjcmlwdGlvbl9pZBgBIAEoCRJBCglkaXJlY3Rpb24YAiABKA4yLi5jb3VudGVyc2lnbi5yZWdpc3RyeS52MS5TdWJzY3JpcHRpb25EaXJlY3Rpb24SNwoEc3BlYxgDIAEoCzIpLmNvdW50ZXJzaWduLnJlZ2lzdHJ5LnYxLlN1YnNjcmlwdGlvblNwZWMSFAoMcmVjZWl2ZV9wYXRoGAQgASgJEg8KB3BlbmRpbmcYBSABKAUSDAoEZGVhZBgGIAEoBRIMCgRldGFnGAcgASgJEi8KC2NyZWF0ZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpjcmVhdGVkX2J5GAkgASgJEi8KC3VwZGF0ZV90aW1lGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKwAQoZQ3JlYXRlU3Vic2NyaXB0aW9uUmVxdWVzdBIXCg9zdWJzY3JpcHRpb25faWQYASABKAkSQQoJZGlyZWN0aW9uGAIgASgOMi4uY291bnRlcnNpZ24ucmVnaXN0cnkudjEuU3Vic2NyaXB0aW9uRGlyZWN0aW9uEjcKBHNwZWMYAyABKAsyKS5jb3VudGVyc2lnbi5yZWdpc3RyeS52MS5TdWJzY3JpcHRpb25TcGVjIlkKGkNyZWF0ZVN1YnNjcmlwdGlvblJlc3BvbnNlEjsKDHN1YnNjcmlwdGlvbhgBIAEoCzIlLmNvdW50ZXJzaWduLnJlZ2lzdHJ5LnYxLlN1YnNjcmlwdGlvbiIxChZHZXRTdWJzY3JpcHRpb25SZXF1ZXN0EhcKD3N1YnNjcmlwdGlvbl9pZBgBIAEoCSJWChdHZXRTdWJzY3JpcHRpb25SZXNwb25zZRI7CgxzdWJzY3JpcHRpb24YASABKAsyJS5jb3VudGVyc2lnbi5yZWdpc3RyeS52MS5TdWJzY3JpcHRpb24iGgoYTGlzdFN1YnNjcmlwdGlvbnNSZXF1ZXN0IlkKGUxpc3RTdWJzY3JpcHRpb25zUmVzcG9uc2USPAoNc3Vic2NyaXB0aW9ucxgBIAMoCzIlLmNvdW50ZXJzaWduLnJlZ2lzdHJ5LnYxLlN1YnNjcmlwdGlvbiKsAQoZVXBkYXRlU3Vic2NyaXB0aW9uUmVxdWVzdBIXCg9zdWJzY3JpcHRpb25faWQYASABKAkSNwoEc3BlYxgCIAEoCzIpLmNvdW50ZXJzaWduLnJlZ2lzdHJ5LnYxLlN1YnNjcmlwdGlvblNwZWMSLwoLdXBkYXRlX21hc2sYAyABKAsyGi5nb29nbGUucHJvdG9idWYuRmllbGRNYXNrEgwKBGV0YWcYBCABKAkiWQoaVXBkYXRlU3Vic2NyaXB0aW9uUmVzcG9uc2USOwoMc3Vic2NyaXB0aW9uGAEgASgLMiUuY291bnRlcnNpZ24ucmVnaXN0cnkudjEuU3Vic2NyaXB0aW9uIkIKGURlbGV0ZVN1YnNjcmlwdGlvblJlcXVlc3QSFwoPc3Vic2NyaXB0aW9uX2lkGAEgASgJEgwKBGV0YWcYAiABKAkiHAoaRGVsZXRlU3Vic2NyaXB0aW9uUmVzcG9uc2UiMgoXVGVzdFN1YnNjcmlwdGlvblJlcXVlc3QSFwoPc3Vic2NyaXB0aW9uX2lkGAEgASgJIiwKGFRlc3RTdWJzY3JpcHRpb25SZXNwb25zZRIQCghldmVudF9pZBgBIAEoCSLXAgoIRGVsaXZlcnkSEAoIZXZlbnRfaWQYASABKAkSDAoEdHlwZRgCIAEoCRIPCgdzdWJqZWN0GAMgASgJEhAKCHNlcXVlbmNlGAQgASgDEjUKBXN0YXRlGAUgASgOMiYuY291bnRlcnNpZ24ucmVnaXN0cnkudjEuRGVsaXZlcnlTdGF0ZRIQCghhdHRlbXB0cxgGIAEoBRIOCgZzdGF0dXMYByABKAUSDwoHcHJvYmxlbRgIIAEoCRIvCgtjcmVhdGVfdGltZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASNgoSZmlyc3RfYXR0ZW1wdF90aW1lGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI1ChFsYXN0X2F0dGVtcHRfdGltZRgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAijgEKFUxpc3REZWxpdmVyaWVzUmVxdWVzdBIXCg9zdWJzY3JpcHRpb25faWQYASABKAkSNQoFc3RhdGUYAiABKA4yJi5jb3VudGVyc2lnbi5yZWdpc3RyeS52MS5EZWxpdmVyeVN0YXRlEhEKCXBhZ2Vfc2l6ZRgDIAEoBRISCgpwYWdlX3Rva2VuGAQgASgJImgKFkxpc3REZWxpdmVyaWVzUmVzcG9uc2USNQoKZGVsaXZlcmllcxgBIAMoCzIhLmNvdW50ZXJzaWduLnJlZ2lzdHJ5LnYxLkRlbGl2ZXJ5EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJ6ChNSZXBsYXlFdmVudHNSZXF1ZXN0EhcKD3N1YnNjcmlwdGlvbl9pZBgBIAEoCRIRCglldmVudF9pZHMYAiADKAkSDAoEZGVhZBgDIAEoCBIpCgVzaW5jZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiNAoUUmVwbGF5RXZlbnRzUmVzcG9uc2USDgoGZXZlbnRzGAEgASgFEgwKBG1vcmUYAiABKAgiYwoSV2F0Y2hFdmVudHNSZXF1ZXN0Eg0KBXR5cGVzGAEgAygJEhAKCHN1YmplY3RzGAIgAygJEhQKDHJlc3VtZV90b2tlbhgDIAEoCRIWCg5mcm9tX2JlZ2lubmluZxgEIAEoCCKaAQoFRXZlbnQSEAoIZXZlbnRfaWQYASABKAkSDAoEdHlwZRgCIAEoCRIPCgdzdWJqZWN0GAMgASgJEhAKCHNlcXVlbmNlGAQgASgDEigKBHRpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhYKDmNvcnJlbGF0aW9uX2lkGAYgASgJEgwKBGRhdGEYByABKAkiWwoTV2F0Y2hFdmVudHNSZXNwb25zZRIuCgZldmVudHMYASADKAsyHi5jb3VudGVyc2lnbi5yZWdpc3RyeS52MS5FdmVudBIUCgxyZXN1bWVfdG9rZW4YAiABKAkqhAEKFVN1YnNjcmlwdGlvbkRpcmVjdGlvbhImCiJTVUJTQ1JJUFRJT05fRElSRUNUSU9OX1VOU1BFQ0lGSUVEEAASHwobU1VCU0NSSVBUSU9OX0RJUkVDVElPTl9TRU5EEAESIgoeU1VCU0NSSVBUSU9OX0RJUkVDVElPTl9SRUNFSVZFEAIqggEKDURlbGl2ZXJ5U3RhdGUSHgoaREVMSVZFUllfU1RBVEVfVU5TUEVDSUZJRUQQABIaChZERUxJVkVSWV9TVEFURV9QRU5ESU5HEAESHAoYREVMSVZFUllfU1RBVEVfREVMSVZFUkVEEAISFwoTREVMSVZFUllfU1RBVEVfREVBRBADMtEICgxFdmVudFNlcnZpY2USfQoSQ3JlYXRlU3Vic2NyaXB0aW9uEjIuY291bnRlcnNpZ24ucmVnaXN0cnkudjEuQ3JlYXRlU3Vic2NyaXB0aW9uUmVxdWVzdBozLmNvdW50ZXJzaWduLnJlZ2lzdHJ5LnYxLkNyZWF0ZVN1YnNjcmlwdGlvblJlc3BvbnNlEnkKD0dldFN1YnNjcmlwdGlvbhIvLmNvdW50ZXJzaWduLnJlZ2lzdHJ5LnYxLkdldFN1YnNjcmlwdGlvblJlcXVlc3QaMC5jb3VudGVyc2lnbi5yZWdpc3RyeS52MS5HZXRTdWJzY3JpcHRpb25SZXNwb25zZSIDkAIBEn8KEUxpc3RTdWJzY3JpcHRpb25zEjEuY291bnRlcnNpZ24ucmVnaXN0cnkudjEuTGlzdFN1YnNjcmlwdGlvbnNSZXF1ZXN0GjIuY291bnRlcnNpZ24ucmVnaXN0cnkudjEuTGlzdFN1YnNjcmlwdGlvbnNSZXNwb25zZSIDkAIBEn0KElVwZGF0ZVN1YnNjcmlwdGlvbhIyLmNvdW50ZXJzaWduLnJlZ2lzdHJ5LnYxLlVwZGF0ZVN1YnNjcmlwdGlvblJlcXVlc3QaMy5jb3VudGVyc2lnbi5yZWdpc3RyeS52MS5VcGRhdGVTdWJzY3JpcHRpb25SZXNwb25zZRJ9ChJEZWxldGVTdWJzY3JpcHRpb24SMi5jb3VudGVyc2lnbi5yZWdpc3RyeS52MS5EZWxldGVTdWJzY3JpcHRpb25SZXF1ZXN0GjMuY291bnRlcnNpZ24ucmVnaXN0cnkudjEuRGVsZXRlU3Vic2NyaXB0aW9uUmVzcG9uc2USdwoQVGVzdFN1YnNjcmlwdGlvbhIwLmNvdW50ZXJzaWduLnJlZ2lzdHJ5LnYxLlRlc3RTdWJzY3JpcHRpb25SZXF1ZXN0GjEuY291bnRlcnNpZ24ucmVnaXN0cnkudjEuVGVzdFN1YnNjcmlwdGlvblJlc3BvbnNlEnYKDkxpc3REZWxpdmVyaWVzEi4uY291bnRlcnNpZ24ucmVnaXN0cnkudjEuTGlzdERlbGl2ZXJpZXNSZXF1ZXN0Gi8uY291bnRlcnNpZ24ucmVnaXN0cnkudjEuTGlzdERlbGl2ZXJpZXNSZXNwb25zZSIDkAIBEmsKDFJlcGxheUV2ZW50cxIsLmNvdW50ZXJzaWduLnJlZ2lzdHJ5LnYxLlJlcGxheUV2ZW50c1JlcXVlc3QaLS5jb3VudGVyc2lnbi5yZWdpc3RyeS52MS5SZXBsYXlFdmVudHNSZXNwb25zZRJqCgtXYXRjaEV2ZW50cxIrLmNvdW50ZXJzaWduLnJlZ2lzdHJ5LnYxLldhdGNoRXZlbnRzUmVxdWVzdBosLmNvdW50ZXJzaWduLnJlZ2lzdHJ5LnYxLldhdGNoRXZlbnRzUmVzcG9uc2UwAUI2WjRjb3VudGVyc2lnbi9wcm90by9jb3VudGVyc2lnbi9yZWdpc3RyeS92MTtyZWdpc3RyeXYxYgZwcm90bzM", [file_google_protobuf_field_mask, file_google_protobuf_timestamp]);
+  fileDesc("Citjb3VudGVyc2lnbi9yZWdpc3RyeS92MS9ldmVudF9zZXJ2aWNlLnByb3RvEhdjb3VudGVyc2lnbi5yZWdpc3RyeS52MSKQAQoQU3Vic2NyaXB0aW9uU3BlYxILCgN1cmwYASABKAkSEwoLZGVzY3JpcHRpb24YAiABKAkSDQoFdHlwZXMYAyADKAkSEAoIc3ViamVjdHMYBCADKAkSDgoGc2VjcmV0GAUgASgJEhcKD3ByZXZpb3VzX3NlY3JldBgGIAEoCRIQCghkaXNhYmxlZBgHIAEoCCLcAgoMU3Vic2NyaXB0aW9uEhcKD3N1YnNjcmlwdGlvbl9pZBgBIAEoCRJBCglkaXJlY3Rpb24YAiABKA4yLi5jb3VudGVyc2lnbi5yZWdpc3RyeS52MS5TdWJzY3JpcHRpb25EaXJlY3Rpb24SNwoEc3BlYxgDIAEoCzIpLmNvdW50ZXJzaWduLnJlZ2lzdHJ5LnYxLlN1YnNjcmlwdGlvblNwZWMSFAoMcmVjZWl2ZV9wYXRoGAQgASgJEg8KB3BlbmRpbmcYBSABKAUSDAoEZGVhZBgGIAEoBRIMCgRldGFnGAcgASgJEi8KC2NyZWF0ZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpjcmVhdGVkX2J5GAkgASgJEi8KC3VwZGF0ZV90aW1lGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKwAQoZQ3JlYXRlU3Vic2NyaXB0aW9uUmVxdWVzdBIXCg9zdWJzY3JpcHRpb25faWQYASABKAkSQQoJZGlyZWN0aW9uGAIgASgOMi4uY291bnRlcnNpZ24ucmVnaXN0cnkudjEuU3Vic2NyaXB0aW9uRGlyZWN0aW9uEjcKBHNwZWMYAyABKAsyKS5jb3VudGVyc2lnbi5yZWdpc3RyeS52MS5TdWJzY3JpcHRpb25TcGVjIlkKGkNyZWF0ZVN1YnNjcmlwdGlvblJlc3BvbnNlEjsKDHN1YnNjcmlwdGlvbhgBIAEoCzIlLmNvdW50ZXJzaWduLnJlZ2lzdHJ5LnYxLlN1YnNjcmlwdGlvbiIxChZHZXRTdWJzY3JpcHRpb25SZXF1ZXN0EhcKD3N1YnNjcmlwdGlvbl9pZBgBIAEoCSJWChdHZXRTdWJzY3JpcHRpb25SZXNwb25zZRI7CgxzdWJzY3JpcHRpb24YASABKAsyJS5jb3VudGVyc2lnbi5yZWdpc3RyeS52MS5TdWJzY3JpcHRpb24iGgoYTGlzdFN1YnNjcmlwdGlvbnNSZXF1ZXN0IoYBChlMaXN0U3Vic2NyaXB0aW9uc1Jlc3BvbnNlEjwKDXN1YnNjcmlwdGlvbnMYASADKAsyJS5jb3VudGVyc2lnbi5yZWdpc3RyeS52MS5TdWJzY3JpcHRpb24SKwoFYnVzZXMYAiADKAsyHC5jb3VudGVyc2lnbi5yZWdpc3RyeS52MS5CdXMiMgoDQnVzEgwKBHNpbmsYASABKAkSDwoHcGVuZGluZxgCIAEoBRIMCgRkZWFkGAMgASgFIqwBChlVcGRhdGVTdWJzY3JpcHRpb25SZXF1ZXN0EhcKD3N1YnNjcmlwdGlvbl9pZBgBIAEoCRI3CgRzcGVjGAIgASgLMikuY291bnRlcnNpZ24ucmVnaXN0cnkudjEuU3Vic2NyaXB0aW9uU3BlYxIvCgt1cGRhdGVfbWFzaxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2sSDAoEZXRhZxgEIAEoCSJZChpVcGRhdGVTdWJzY3JpcHRpb25SZXNwb25zZRI7CgxzdWJzY3JpcHRpb24YASABKAsyJS5jb3VudGVyc2lnbi5yZWdpc3RyeS52MS5TdWJzY3JpcHRpb24iQgoZRGVsZXRlU3Vic2NyaXB0aW9uUmVxdWVzdBIXCg9zdWJzY3JpcHRpb25faWQYASABKAkSDAoEZXRhZxgCIAEoCSIcChpEZWxldGVTdWJzY3JpcHRpb25SZXNwb25zZSIyChdUZXN0U3Vic2NyaXB0aW9uUmVxdWVzdBIXCg9zdWJzY3JpcHRpb25faWQYASABKAkiLAoYVGVzdFN1YnNjcmlwdGlvblJlc3BvbnNlEhAKCGV2ZW50X2lkGAEgASgJItcCCghEZWxpdmVyeRIQCghldmVudF9pZBgBIAEoCRIMCgR0eXBlGAIgASgJEg8KB3N1YmplY3QYAyABKAkSEAoIc2VxdWVuY2UYBCABKAMSNQoFc3RhdGUYBSABKA4yJi5jb3VudGVyc2lnbi5yZWdpc3RyeS52MS5EZWxpdmVyeVN0YXRlEhAKCGF0dGVtcHRzGAYgASgFEg4KBnN0YXR1cxgHIAEoBRIPCgdwcm9ibGVtGAggASgJEi8KC2NyZWF0ZV90aW1lGAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI2ChJmaXJzdF9hdHRlbXB0X3RpbWUYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjUKEWxhc3RfYXR0ZW1wdF90aW1lGAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKOAQoVTGlzdERlbGl2ZXJpZXNSZXF1ZXN0EhcKD3N1YnNjcmlwdGlvbl9pZBgBIAEoCRI1CgVzdGF0ZRgCIAEoDjImLmNvdW50ZXJzaWduLnJlZ2lzdHJ5LnYxLkRlbGl2ZXJ5U3RhdGUSEQoJcGFnZV9zaXplGAMgASgFEhIKCnBhZ2VfdG9rZW4YBCABKAkiaAoWTGlzdERlbGl2ZXJpZXNSZXNwb25zZRI1CgpkZWxpdmVyaWVzGAEgAygLMiEuY291bnRlcnNpZ24ucmVnaXN0cnkudjEuRGVsaXZlcnkSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJInoKE1JlcGxheUV2ZW50c1JlcXVlc3QSFwoPc3Vic2NyaXB0aW9uX2lkGAEgASgJEhEKCWV2ZW50X2lkcxgCIAMoCRIMCgRkZWFkGAMgASgIEikKBXNpbmNlGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCI0ChRSZXBsYXlFdmVudHNSZXNwb25zZRIOCgZldmVudHMYASABKAUSDAoEbW9yZRgCIAEoCCJjChJXYXRjaEV2ZW50c1JlcXVlc3QSDQoFdHlwZXMYASADKAkSEAoIc3ViamVjdHMYAiADKAkSFAoMcmVzdW1lX3Rva2VuGAMgASgJEhYKDmZyb21fYmVnaW5uaW5nGAQgASgIIpoBCgVFdmVudBIQCghldmVudF9pZBgBIAEoCRIMCgR0eXBlGAIgASgJEg8KB3N1YmplY3QYAyABKAkSEAoIc2VxdWVuY2UYBCABKAMSKAoEdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoOY29ycmVsYXRpb25faWQYBiABKAkSDAoEZGF0YRgHIAEoCSJbChNXYXRjaEV2ZW50c1Jlc3BvbnNlEi4KBmV2ZW50cxgBIAMoCzIeLmNvdW50ZXJzaWduLnJlZ2lzdHJ5LnYxLkV2ZW50EhQKDHJlc3VtZV90b2tlbhgCIAEoCSqEAQoVU3Vic2NyaXB0aW9uRGlyZWN0aW9uEiYKIlNVQlNDUklQVElPTl9ESVJFQ1RJT05fVU5TUEVDSUZJRUQQABIfChtTVUJTQ1JJUFRJT05fRElSRUNUSU9OX1NFTkQQARIiCh5TVUJTQ1JJUFRJT05fRElSRUNUSU9OX1JFQ0VJVkUQAiqCAQoNRGVsaXZlcnlTdGF0ZRIeChpERUxJVkVSWV9TVEFURV9VTlNQRUNJRklFRBAAEhoKFkRFTElWRVJZX1NUQVRFX1BFTkRJTkcQARIcChhERUxJVkVSWV9TVEFURV9ERUxJVkVSRUQQAhIXChNERUxJVkVSWV9TVEFURV9ERUFEEAMy0QgKDEV2ZW50U2VydmljZRJ9ChJDcmVhdGVTdWJzY3JpcHRpb24SMi5jb3VudGVyc2lnbi5yZWdpc3RyeS52MS5DcmVhdGVTdWJzY3JpcHRpb25SZXF1ZXN0GjMuY291bnRlcnNpZ24ucmVnaXN0cnkudjEuQ3JlYXRlU3Vic2NyaXB0aW9uUmVzcG9uc2USeQoPR2V0U3Vic2NyaXB0aW9uEi8uY291bnRlcnNpZ24ucmVnaXN0cnkudjEuR2V0U3Vic2NyaXB0aW9uUmVxdWVzdBowLmNvdW50ZXJzaWduLnJlZ2lzdHJ5LnYxLkdldFN1YnNjcmlwdGlvblJlc3BvbnNlIgOQAgESfwoRTGlzdFN1YnNjcmlwdGlvbnMSMS5jb3VudGVyc2lnbi5yZWdpc3RyeS52MS5MaXN0U3Vic2NyaXB0aW9uc1JlcXVlc3QaMi5jb3VudGVyc2lnbi5yZWdpc3RyeS52MS5MaXN0U3Vic2NyaXB0aW9uc1Jlc3BvbnNlIgOQAgESfQoSVXBkYXRlU3Vic2NyaXB0aW9uEjIuY291bnRlcnNpZ24ucmVnaXN0cnkudjEuVXBkYXRlU3Vic2NyaXB0aW9uUmVxdWVzdBozLmNvdW50ZXJzaWduLnJlZ2lzdHJ5LnYxLlVwZGF0ZVN1YnNjcmlwdGlvblJlc3BvbnNlEn0KEkRlbGV0ZVN1YnNjcmlwdGlvbhIyLmNvdW50ZXJzaWduLnJlZ2lzdHJ5LnYxLkRlbGV0ZVN1YnNjcmlwdGlvblJlcXVlc3QaMy5jb3VudGVyc2lnbi5yZWdpc3RyeS52MS5EZWxldGVTdWJzY3JpcHRpb25SZXNwb25zZRJ3ChBUZXN0U3Vic2NyaXB0aW9uEjAuY291bnRlcnNpZ24ucmVnaXN0cnkudjEuVGVzdFN1YnNjcmlwdGlvblJlcXVlc3QaMS5jb3VudGVyc2lnbi5yZWdpc3RyeS52MS5UZXN0U3Vic2NyaXB0aW9uUmVzcG9uc2USdgoOTGlzdERlbGl2ZXJpZXMSLi5jb3VudGVyc2lnbi5yZWdpc3RyeS52MS5MaXN0RGVsaXZlcmllc1JlcXVlc3QaLy5jb3VudGVyc2lnbi5yZWdpc3RyeS52MS5MaXN0RGVsaXZlcmllc1Jlc3BvbnNlIgOQAgESawoMUmVwbGF5RXZlbnRzEiwuY291bnRlcnNpZ24ucmVnaXN0cnkudjEuUmVwbGF5RXZlbnRzUmVxdWVzdBotLmNvdW50ZXJzaWduLnJlZ2lzdHJ5LnYxLlJlcGxheUV2ZW50c1Jlc3BvbnNlEmoKC1dhdGNoRXZlbnRzEisuY291bnRlcnNpZ24ucmVnaXN0cnkudjEuV2F0Y2hFdmVudHNSZXF1ZXN0GiwuY291bnRlcnNpZ24ucmVnaXN0cnkudjEuV2F0Y2hFdmVudHNSZXNwb25zZTABQjZaNGNvdW50ZXJzaWduL3Byb3RvL2NvdW50ZXJzaWduL3JlZ2lzdHJ5L3YxO3JlZ2lzdHJ5djFiBnByb3RvMw", [file_google_protobuf_field_mask, file_google_protobuf_timestamp]);
 
 /**
  * What people say of a subscription.
@@ -286,6 +286,13 @@ export type ListSubscriptionsResponse = Message<"countersign.registry.v1.ListSub
    * @generated from field: repeated countersign.registry.v1.Subscription subscriptions = 1;
    */
   subscriptions: Subscription[];
+
+  /**
+   * Buses of the installation that did not get all of the tenant's events yet.
+   *
+   * @generated from field: repeated countersign.registry.v1.Bus buses = 2;
+   */
+  buses: Bus[];
 };
 
 /**
@@ -294,6 +301,42 @@ export type ListSubscriptionsResponse = Message<"countersign.registry.v1.ListSub
  */
 export const ListSubscriptionsResponseSchema: GenMessage<ListSubscriptionsResponse> = /*@__PURE__*/
   messageDesc(file_countersign_registry_v1_event_service, 7);
+
+/**
+ * How the deliveries of a tenant's events to a bus of the installation stand.
+ *
+ * @generated from message countersign.registry.v1.Bus
+ */
+export type Bus = Message<"countersign.registry.v1.Bus"> & {
+  /**
+   * installation.nats, installation.kafka or installation.log: in place of a
+   * subscription's id where deliveries are listed and replayed.
+   *
+   * @generated from field: string sink = 1;
+   */
+  sink: string;
+
+  /**
+   * Deliveries that are still to be made.
+   *
+   * @generated from field: int32 pending = 2;
+   */
+  pending: number;
+
+  /**
+   * Dead letters.
+   *
+   * @generated from field: int32 dead = 3;
+   */
+  dead: number;
+};
+
+/**
+ * Describes the message countersign.registry.v1.Bus.
+ * Use `create(BusSchema)` to create a new message.
+ */
+export const BusSchema: GenMessage<Bus> = /*@__PURE__*/
+  messageDesc(file_countersign_registry_v1_event_service, 8);
 
 /**
  * Request of UpdateSubscription.
@@ -336,7 +379,7 @@ export type UpdateSubscriptionRequest = Message<"countersign.registry.v1.UpdateS
  * Use `create(UpdateSubscriptionRequestSchema)` to create a new message.
  */
 export const UpdateSubscriptionRequestSchema: GenMessage<UpdateSubscriptionRequest> = /*@__PURE__*/
-  messageDesc(file_countersign_registry_v1_event_service, 8);
+  messageDesc(file_countersign_registry_v1_event_service, 9);
 
 /**
  * Response of UpdateSubscription.
@@ -357,7 +400,7 @@ export type UpdateSubscriptionResponse = Message<"countersign.registry.v1.Update
  * Use `create(UpdateSubscriptionResponseSchema)` to create a new message.
  */
 export const UpdateSubscriptionResponseSchema: GenMessage<UpdateSubscriptionResponse> = /*@__PURE__*/
-  messageDesc(file_countersign_registry_v1_event_service, 9);
+  messageDesc(file_countersign_registry_v1_event_service, 10);
 
 /**
  * Request of DeleteSubscription.
@@ -385,7 +428,7 @@ export type DeleteSubscriptionRequest = Message<"countersign.registry.v1.DeleteS
  * Use `create(DeleteSubscriptionRequestSchema)` to create a new message.
  */
 export const DeleteSubscriptionRequestSchema: GenMessage<DeleteSubscriptionRequest> = /*@__PURE__*/
-  messageDesc(file_countersign_registry_v1_event_service, 10);
+  messageDesc(file_countersign_registry_v1_event_service, 11);
 
 /**
  * Response of DeleteSubscription.
@@ -400,7 +443,7 @@ export type DeleteSubscriptionResponse = Message<"countersign.registry.v1.Delete
  * Use `create(DeleteSubscriptionResponseSchema)` to create a new message.
  */
 export const DeleteSubscriptionResponseSchema: GenMessage<DeleteSubscriptionResponse> = /*@__PURE__*/
-  messageDesc(file_countersign_registry_v1_event_service, 11);
+  messageDesc(file_countersign_registry_v1_event_service, 12);
 
 /**
  * Request of TestSubscription.
@@ -421,7 +464,7 @@ export type TestSubscriptionRequest = Message<"countersign.registry.v1.TestSubsc
  * Use `create(TestSubscriptionRequestSchema)` to create a new message.
  */
 export const TestSubscriptionRequestSchema: GenMessage<TestSubscriptionRequest> = /*@__PURE__*/
-  messageDesc(file_countersign_registry_v1_event_service, 12);
+  messageDesc(file_countersign_registry_v1_event_service, 13);
 
 /**
  * Response of TestSubscription.
@@ -442,7 +485,7 @@ export type TestSubscriptionResponse = Message<"countersign.registry.v1.TestSubs
  * Use `create(TestSubscriptionResponseSchema)` to create a new message.
  */
 export const TestSubscriptionResponseSchema: GenMessage<TestSubscriptionResponse> = /*@__PURE__*/
-  messageDesc(file_countersign_registry_v1_event_service, 13);
+  messageDesc(file_countersign_registry_v1_event_service, 14);
 
 /**
  * One event on its way to a subscription.
@@ -533,7 +576,7 @@ export type Delivery = Message<"countersign.registry.v1.Delivery"> & {
  * Use `create(DeliverySchema)` to create a new message.
  */
 export const DeliverySchema: GenMessage<Delivery> = /*@__PURE__*/
-  messageDesc(file_countersign_registry_v1_event_service, 14);
+  messageDesc(file_countersign_registry_v1_event_service, 15);
 
 /**
  * Request of ListDeliveries.
@@ -542,7 +585,7 @@ export const DeliverySchema: GenMessage<Delivery> = /*@__PURE__*/
  */
 export type ListDeliveriesRequest = Message<"countersign.registry.v1.ListDeliveriesRequest"> & {
   /**
-   * The subscription's id.
+   * The subscription's id; or a bus of the installation, for the tenant's events.
    *
    * @generated from field: string subscription_id = 1;
    */
@@ -575,7 +618,7 @@ export type ListDeliveriesRequest = Message<"countersign.registry.v1.ListDeliver
  * Use `create(ListDeliveriesRequestSchema)` to create a new message.
  */
 export const ListDeliveriesRequestSchema: GenMessage<ListDeliveriesRequest> = /*@__PURE__*/
-  messageDesc(file_countersign_registry_v1_event_service, 15);
+  messageDesc(file_countersign_registry_v1_event_service, 16);
 
 /**
  * Response of ListDeliveries.
@@ -603,7 +646,7 @@ export type ListDeliveriesResponse = Message<"countersign.registry.v1.ListDelive
  * Use `create(ListDeliveriesResponseSchema)` to create a new message.
  */
 export const ListDeliveriesResponseSchema: GenMessage<ListDeliveriesResponse> = /*@__PURE__*/
-  messageDesc(file_countersign_registry_v1_event_service, 16);
+  messageDesc(file_countersign_registry_v1_event_service, 17);
 
 /**
  * Request of ReplayEvents: exactly one of event_ids, dead and since.
@@ -612,7 +655,8 @@ export const ListDeliveriesResponseSchema: GenMessage<ListDeliveriesResponse> = 
  */
 export type ReplayEventsRequest = Message<"countersign.registry.v1.ReplayEventsRequest"> & {
   /**
-   * The subscription's id.
+   * The subscription's id; or a bus of the installation, which gets again what it
+   * was offered before.
    *
    * @generated from field: string subscription_id = 1;
    */
@@ -645,7 +689,7 @@ export type ReplayEventsRequest = Message<"countersign.registry.v1.ReplayEventsR
  * Use `create(ReplayEventsRequestSchema)` to create a new message.
  */
 export const ReplayEventsRequestSchema: GenMessage<ReplayEventsRequest> = /*@__PURE__*/
-  messageDesc(file_countersign_registry_v1_event_service, 17);
+  messageDesc(file_countersign_registry_v1_event_service, 18);
 
 /**
  * Response of ReplayEvents.
@@ -673,7 +717,7 @@ export type ReplayEventsResponse = Message<"countersign.registry.v1.ReplayEvents
  * Use `create(ReplayEventsResponseSchema)` to create a new message.
  */
 export const ReplayEventsResponseSchema: GenMessage<ReplayEventsResponse> = /*@__PURE__*/
-  messageDesc(file_countersign_registry_v1_event_service, 18);
+  messageDesc(file_countersign_registry_v1_event_service, 19);
 
 /**
  * Request of WatchEvents.
@@ -718,7 +762,7 @@ export type WatchEventsRequest = Message<"countersign.registry.v1.WatchEventsReq
  * Use `create(WatchEventsRequestSchema)` to create a new message.
  */
 export const WatchEventsRequestSchema: GenMessage<WatchEventsRequest> = /*@__PURE__*/
-  messageDesc(file_countersign_registry_v1_event_service, 19);
+  messageDesc(file_countersign_registry_v1_event_service, 20);
 
 /**
  * One event as it is told.
@@ -781,7 +825,7 @@ export type Event = Message<"countersign.registry.v1.Event"> & {
  * Use `create(EventSchema)` to create a new message.
  */
 export const EventSchema: GenMessage<Event> = /*@__PURE__*/
-  messageDesc(file_countersign_registry_v1_event_service, 20);
+  messageDesc(file_countersign_registry_v1_event_service, 21);
 
 /**
  * Message of WatchEvents.
@@ -810,7 +854,7 @@ export type WatchEventsResponse = Message<"countersign.registry.v1.WatchEventsRe
  * Use `create(WatchEventsResponseSchema)` to create a new message.
  */
 export const WatchEventsResponseSchema: GenMessage<WatchEventsResponse> = /*@__PURE__*/
-  messageDesc(file_countersign_registry_v1_event_service, 21);
+  messageDesc(file_countersign_registry_v1_event_service, 22);
 
 /**
  * Who tells whom.

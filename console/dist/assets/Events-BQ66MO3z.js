@@ -1,0 +1,1 @@
+export{n as SubscriptionState,t as default}from"./Events-Daeclutk.js";
