@@ -48,14 +48,20 @@ func guard() *outbound.Guard {
 
 type house struct {
 	testing.TB
-	path string
-	db   *db.DB
-	n    int
+	url string
+	db  *db.DB
+	n   int
 }
 
 func newHouse(tb testing.TB) *house {
 	tb.Helper()
-	h := &house{TB: tb, path: filepath.Join(tb.TempDir(), "c.db")}
+	return newHouseOn(tb, "sqlite:"+filepath.Join(tb.TempDir(), "c.db"))
+}
+
+// newHouseOn opens an empty database.
+func newHouseOn(tb testing.TB, url string) *house {
+	tb.Helper()
+	h := &house{TB: tb, url: url}
 	h.open()
 	if _, err := h.db.Up(tb.Context()); err != nil {
 		tb.Fatal(err)
@@ -65,7 +71,7 @@ func newHouse(tb testing.TB) *house {
 
 func (h *house) open() {
 	h.Helper()
-	d, err := db.Open(h.Context(), db.Options{URL: "sqlite:" + h.path})
+	d, err := db.Open(h.Context(), db.Options{URL: h.url})
 	if err != nil {
 		h.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"countersign/db"
+	"countersign/db/dbtest"
 	"countersign/events"
 	"countersign/registry"
 )
@@ -64,8 +66,8 @@ func (m mortal) SettleLane(ctx context.Context, lane registry.Lane, attempts []r
 }
 
 // relayUntil is the process that dies.
-func relayUntil(point, path string) int {
-	d, err := db.Open(context.Background(), db.Options{URL: "sqlite:" + path})
+func relayUntil(point, url string) int {
+	d, err := db.Open(context.Background(), db.Options{URL: url})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -81,7 +83,19 @@ func relayUntil(point, path string) int {
 // is delivered all the same, those of a subject in order, under the id it had.
 func TestKilledRelaysLoseNothing(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	for name, url := range map[string]func(testing.TB) string{
+		"SQLite":   func(tb testing.TB) string { tb.Helper(); return "sqlite:" + filepath.Join(tb.TempDir(), "c.db") },
+		"Postgres": dbtest.Postgres,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			killedRelaysLoseNothing(t, newHouseOn(t, url(t)))
+		})
+	}
+}
+
+func killedRelaysLoseNothing(t *testing.T, h *house) {
+	t.Helper()
 	r := newReceiver(t)
 	h.subscribe("acme", registry.Subscription{SubscriptionID: "hook", URL: r.URL})
 	points := []string{"relayed", "claimed", "sent", "settled"}
@@ -95,7 +109,7 @@ func TestKilledRelaysLoseNothing(t *testing.T) {
 			point = points[i%len(points)]
 		}
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
-		cmd.Env = append(os.Environ(), "EVENTS_TEST_DIE_AT="+point, "EVENTS_TEST_DB="+h.path)
+		cmd.Env = append(os.Environ(), "EVENTS_TEST_DIE_AT="+point, "EVENTS_TEST_DB="+h.url)
 		cmd.Stderr = os.Stderr
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
