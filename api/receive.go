@@ -75,7 +75,7 @@ func (h *Handler) takeIn(ctx context.Context, w http.ResponseWriter, r *http.Req
 		return false, unknown
 	case err != nil:
 		return false, err
-	case u.Direction != registry.SubscriptionReceive || !u.Enabled:
+	case !u.Receives():
 		return false, unknown
 	}
 	e, err := h.opts.Receive(ctx, u, r.Header, body)

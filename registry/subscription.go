@@ -109,6 +109,9 @@ func (s Subscription) Wants(t EventType, subject string) bool {
 	return (len(s.Types) == 0 || slices.Contains(s.Types, t)) && (len(s.Subjects) == 0 || slices.Contains(s.Subjects, subject))
 }
 
+// Receives says whether the subscription takes in what others tell.
+func (s Subscription) Receives() bool { return s.Direction == SubscriptionReceive && s.Enabled }
+
 // Same says whether people said the same of both.
 func (s Subscription) Same(other Subscription) bool {
 	return s.SubscriptionID == other.SubscriptionID && s.Direction == other.Direction && s.Description == other.Description && s.URL == other.URL &&

@@ -99,6 +99,16 @@ func (a App) Run(ctx context.Context) error {
 			relay.Run(ctx)
 			return nil
 		})
+		told, err := a.natsInbound(ctx)
+		if err != nil {
+			return err
+		}
+		if told != nil {
+			group.Go(func() error {
+				told.Run(ctx)
+				return nil
+			})
+		}
 		inbound, err := a.inbound()
 		if err != nil {
 			return err

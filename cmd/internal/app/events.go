@@ -45,18 +45,8 @@ func (a App) relay(ctx context.Context) (*events.Relay, error) {
 // buses adds those that the configuration names. Their connections are the
 // operator's own, and live as long as the process.
 func (a App) buses(ctx context.Context, resolver secrets.Resolver, sinks map[string]events.Sink) error {
-	secret := func(key, reference string) (string, error) {
-		if reference == "" {
-			return "", nil
-		}
-		value, err := resolver.Resolve(ctx, reference)
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", key, err)
-		}
-		return value.Reveal(), nil
-	}
 	if n := a.Config.Events.NATS; n.URL != "" {
-		token, err := secret("events.nats.token", n.Token)
+		token, err := operators(ctx, resolver, "events.nats.token", n.Token)
 		if err != nil {
 			return err
 		}
@@ -68,7 +58,7 @@ func (a App) buses(ctx context.Context, resolver secrets.Resolver, sinks map[str
 		sinks[events.SinkNATS] = sink
 	}
 	if k := a.Config.Events.Kafka; k.Topic != "" {
-		password, err := secret("events.kafka.password", k.Password)
+		password, err := operators(ctx, resolver, "events.kafka.password", k.Password)
 		if err != nil {
 			return err
 		}
@@ -94,6 +84,45 @@ func (a App) buses(ctx context.Context, resolver secrets.Resolver, sinks map[str
 		sinks[events.SinkKafka] = sink
 	}
 	return nil
+}
+
+// operators gives what a reference of the operator's own stands for; none is none.
+func operators(ctx context.Context, resolver secrets.Resolver, key, reference string) (string, error) {
+	if reference == "" {
+		return "", nil
+	}
+	value, err := resolver.Resolve(ctx, reference)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", key, err)
+	}
+	return value.Reveal(), nil
+}
+
+// natsInbound makes what takes in events by NATS; nil where the configuration
+// names no stream for it. Its connection lives as long as the process.
+func (a App) natsInbound(ctx context.Context) (*events.NATSInbound, error) {
+	n := a.Config.Events.NATSInbound
+	if n.URL == "" {
+		return nil, nil //nolint:nilnil // said above
+	}
+	resolver, err := references(a.Config)
+	if err != nil {
+		return nil, err
+	}
+	token, err := operators(ctx, resolver, "events.nats_inbound.token", n.Token)
+	if err != nil {
+		return nil, err
+	}
+	bus, err := events.NewNATS(events.NATSOptions{URL: n.URL, CAFile: n.CAFile}, token)
+	if err != nil {
+		return nil, fmt.Errorf("events.nats_inbound: %w", err)
+	}
+	context.AfterFunc(ctx, bus.Close)
+	return &events.NATSInbound{
+		Bus: bus, Stream: n.Stream, Prefix: n.Prefix, Consumer: n.Consumer,
+		Tenant:   func(tenant string) events.Inbox { return a.DB.Tenant(tenant) },
+		Receiver: events.Receiver{Secrets: a.shared(resolver)}, Log: a.Log,
+	}, nil
 }
 
 // receive verifies what others send to subscriptions. It asks for secrets where

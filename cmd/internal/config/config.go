@@ -221,7 +221,7 @@ func Default() Config {
 			Snapshots: 90 * 24 * time.Hour, Probes: 30 * 24 * time.Hour, IdempotencyKeys: 7 * 24 * time.Hour, Operations: 30 * 24 * time.Hour,
 			Events: 30 * 24 * time.Hour,
 		},
-		Events:                  Events{Source: "/countersign", NATS: NATS{Prefix: "countersign"}},
+		Events:                  Events{Source: "/countersign", NATS: NATS{Prefix: "countersign"}, NATSInbound: NATSInbound{Prefix: "countersign-inbound", Consumer: "countersign"}},
 		Audit:                   Audit{SealInterval: 10 * time.Second},
 		Console:                 Console{Enabled: true, BasePath: "/"},
 		WorkloadIdentity:        WorkloadIdentity{TokenLifetime: 5 * time.Minute},
