@@ -7,7 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
 
 	"countersign/activities"
 	"countersign/aep"
@@ -23,9 +26,13 @@ type descriptors struct {
 	found aep.Found
 	err   error
 	asked int
+	hold  <-chan struct{} // answers nothing until it is closed; nil: answers at once
 }
 
 func (d *descriptors) Fetch(context.Context, string, string) (aep.Found, error) {
+	if d.hold != nil {
+		<-d.hold
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked++
@@ -86,8 +93,8 @@ func extended(t *testing.T) (*house, *descriptors, *direct) {
 	return h, d, servers
 }
 
-// refreshing runs the ProviderRefresh workflow in skipped time.
-func (h *house) refreshing(first func(env *testsuite.TestWorkflowEnvironment)) *testsuite.TestWorkflowEnvironment {
+// provided makes an environment for the workflows of providers.
+func (h *house) provided() *testsuite.TestWorkflowEnvironment {
 	h.Helper()
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
@@ -95,6 +102,13 @@ func (h *house) refreshing(first func(env *testsuite.TestWorkflowEnvironment)) *
 	worker.RegisterWorkflows(env)
 	env.RegisterActivity(h.acts)
 	env.SetTestTimeout(time.Minute)
+	return env
+}
+
+// refreshing runs the ProviderRefresh workflow in skipped time.
+func (h *house) refreshing(first func(env *testsuite.TestWorkflowEnvironment)) *testsuite.TestWorkflowEnvironment {
+	h.Helper()
+	env := h.provided()
 	env.RegisterDelayedCallback(func() { first(env) }, 0)
 	env.ExecuteWorkflow(workflows.ProviderRefreshWorkflow, workflows.ProviderRefreshInput{Tenant: "default", Name: "tools"})
 	if !env.IsWorkflowCompleted() || env.GetWorkflowError() != nil {
@@ -204,5 +218,64 @@ func TestStepsOfARefreshMayRunTwice(t *testing.T) {
 		if err != nil || out.Provider.Refresh.Counts != outcomes[0].Counts {
 			t.Errorf("%+v, %v", out.Provider.Refresh, err)
 		}
+	}
+}
+
+// A refresh that is asked for while one runs goes on in the next run when the
+// history has grown long, with its number and by whom it is wanted, and is run
+// there once.
+func TestContinueAsNewCarriesTheRefreshOver(t *testing.T) {
+	t.Parallel()
+	h, d, _ := extended(t)
+	edited := make(chan struct{})
+	d.hold = edited // the first refresh runs until the change has its number
+	bob := registry.Actor{Subject: "bob", Roles: admin.Roles}
+	edit := activities.SaveProviderInput{
+		Operation: registry.Operation{ID: "op-edit", Name: "edit_provider", Actor: bob, Origin: registry.OriginAPI},
+		Edit:      registry.ProviderEdit{BaseURL: new("http://127.0.0.1:1/other")},
+	}
+	env := h.provided()
+	env.SetContinueAsNewSuggested(true)
+	env.RegisterDelayedCallback(func() { creates(t)(env) }, 0)
+	env.RegisterDelayedCallback(func() {
+		env.UpdateWorkflow(workflows.UpdateSaveProvider, edit.Operation.ID, &testsuite.TestUpdateCallback{
+			OnAccept: func() {}, OnReject: func(err error) { t.Error(err) },
+			OnComplete: func(out any, err error) {
+				if got, _ := out.(activities.ProviderOutput); err != nil || got.Provider.Refresh.Number != 2 {
+					t.Errorf("%+v, %v", got.Provider, err)
+				}
+				close(edited)
+			},
+		}, edit)
+	}, 0)
+	env.ExecuteWorkflow(workflows.ProviderRefreshWorkflow, workflows.ProviderRefreshInput{Tenant: "default", Name: "tools"})
+	var next *workflow.ContinueAsNewError
+	if err := env.GetWorkflowError(); !errors.As(err, &next) {
+		t.Fatalf("%v", err)
+	}
+	var in workflows.ProviderRefreshInput
+	if err := converter.GetDefaultDataConverter().FromPayloads(next.Input, &in); err != nil {
+		t.Fatal(err)
+	}
+	want := workflows.ProviderRefreshInput{Tenant: "default", Name: "tools", Wanted: 2, Done: 1, Actor: bob}
+	if diff := cmp.Diff(want, in); diff != "" {
+		t.Fatal(diff)
+	}
+	ctx, store := t.Context(), h.db.Tenant("default")
+	if v, err := store.Provider(ctx, "tools"); err != nil || v.Refresh.Number != 2 || v.Refresh.Status != registry.RefreshRunning {
+		t.Fatalf("%+v, %v", v.Refresh, err)
+	}
+	asked := d.asked
+	env = h.provided()
+	env.ExecuteWorkflow(workflows.ProviderRefreshWorkflow, in)
+	if err := env.GetWorkflowError(); err != nil || !env.IsWorkflowCompleted() {
+		t.Fatal(err)
+	}
+	v, err := store.Provider(ctx, "tools")
+	if err != nil || v.Refresh.Number != 2 || v.Refresh.Status != registry.RefreshSucceeded || v.Refresh.RequestedBy != "bob" || d.asked != asked+1 {
+		t.Errorf("asked %d times more: %+v, %v", d.asked-asked, v.Refresh, err)
+	}
+	if len(v.Servers) != 1 || v.Servers[0].State != registry.StateVerified {
+		t.Errorf("%+v", v.Servers)
 	}
 }
