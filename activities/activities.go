@@ -12,6 +12,7 @@ import (
 	"countersign/db"
 	"countersign/mcpclient"
 	"countersign/registry"
+	"countersign/telemetry"
 )
 
 // MCP meets servers; mcpclient.Client does.
@@ -55,7 +56,8 @@ type Activities struct {
 	// long what an operation came to, at least as long; 0 keeps all for ever.
 	KeepKeys, KeepOperations time.Duration
 
-	Log *slog.Logger // one line per event of the domain
+	Log         *slog.Logger           // one line per event of the domain
+	Instruments *telemetry.Instruments // nil: nothing is counted
 
 	memo        registry.Memo // of lists that were seen before
 	once        sync.Once

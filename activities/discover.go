@@ -32,7 +32,9 @@ func (a *Activities) Discover(ctx context.Context, in DiscoverInput) (ServerOutp
 	if err != nil {
 		return ServerOutput{}, err
 	}
+	began := time.Now()
 	surface, report, err := a.MCP.Discover(ctx, target, view.Era, func(step string) { activity.RecordHeartbeat(ctx, step) })
+	a.met(ctx, in.ServerID, "discovery", time.Since(began), err)
 	if err != nil {
 		return ServerOutput{}, err
 	}
@@ -161,7 +163,9 @@ func (a *Activities) look(ctx context.Context, view db.ServerView) (TestReport, 
 		report   mcpclient.Report
 	)
 	if err == nil {
+		began := time.Now()
 		surface, report, err = a.MCP.Discover(ctx, target, view.Era, func(string) {})
+		a.met(ctx, view.ServerID, "test", time.Since(began), err)
 	}
 	out := TestReport{
 		OK: err == nil, ProtocolVersion: surface.ProtocolVersion, ServerName: surface.Name, ServerVersion: surface.Version,

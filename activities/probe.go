@@ -118,7 +118,10 @@ func (a *Activities) meet(ctx context.Context, t *db.ProbeTarget, target registr
 	var result mcpclient.ProbeResult
 	if err == nil {
 		flight, failed, _ := a.flights.Do(t.Server.ServerID+" "+t.Server.TargetDigest, func() (any, error) {
-			return a.MCP.Probe(ctx, target, t.Era)
+			began := time.Now()
+			result, err := a.MCP.Probe(ctx, target, t.Era)
+			a.met(ctx, t.Server.ServerID, "probe", time.Since(began), err)
+			return result, err
 		})
 		result, _ = flight.(mcpclient.ProbeResult)
 		err = failed
@@ -139,6 +142,15 @@ func (a *Activities) meet(ctx context.Context, t *db.ProbeTarget, target registr
 		p.RetryAfter = retryAfter(err)
 	}
 	return p.Following(t.LastProbe)
+}
+
+// met counts a handshake with a server.
+func (a *Activities) met(ctx context.Context, serverID, purpose string, took time.Duration, err error) {
+	outcome := "ok"
+	if err != nil {
+		outcome = string(registry.ReasonOf(err))
+	}
+	a.Instruments.Handshake(ctx, serverID, purpose, outcome, took)
 }
 
 // retryAfter is how long a server asked to be left alone.

@@ -20,6 +20,7 @@ import (
 	"countersign/policy"
 	"countersign/proto/countersign/registry/v1/registryv1connect"
 	"countersign/registry"
+	"countersign/telemetry"
 	"countersign/workflows"
 )
 
@@ -105,6 +106,7 @@ type Options struct {
 	Examine      func(context.Context) []Finding // checks the installation; nil: it cannot be
 	Receive      Receive                         // verifies events that others send; nil: none are received
 	Spans        trace.TracerProvider            // one span a call; nil: none
+	Instruments  *telemetry.Instruments          // nil: nothing is counted
 	Metrics      metric.MeterProvider            // rates and latencies of calls; nil: none
 	Inner        connect.Interceptor             // stands innermost around RPCs, for measurements; nil: none
 }

@@ -22,6 +22,7 @@ func (r resolver) ResolveTool(ctx context.Context, req *pb.ResolveToolRequest) (
 	if err != nil {
 		return nil, err
 	}
+	r.count(ctx, answers)
 	return answers[0], nil
 }
 
@@ -32,12 +33,22 @@ func (r resolver) BatchResolveTools(ctx context.Context, req *pb.BatchResolveToo
 	if err != nil {
 		return nil, err
 	}
+	r.count(ctx, answers)
 	if !callable {
 		for _, a := range answers {
 			a.Routing = nil
 		}
 	}
 	return &pb.BatchResolveToolsResponse{Callable: callable, Resolutions: answers}, nil
+}
+
+func (r resolver) count(ctx context.Context, answers []*pb.ResolveToolResponse) {
+	if r.opts.Instruments == nil {
+		return
+	}
+	for _, a := range answers {
+		r.opts.Instruments.Resolution(ctx, a.GetReason())
+	}
 }
 
 // named is who requests say is to call.

@@ -30,6 +30,7 @@ var systemMay = map[string]string{
 	"idempotency_keys":    "DELETE",
 	"inbound_events":      "DELETE, SELECT, UPDATE",
 	"mcp_servers":         "SELECT",
+	"mcp_tool_bindings":   "SELECT",
 	"outbox":              "DELETE, SELECT, UPDATE",
 	"probes":              "DELETE, INSERT, SELECT",
 	"providers":           "SELECT",

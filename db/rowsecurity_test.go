@@ -232,6 +232,10 @@ func TestTheSystemSeesAllTenantsAndMayDoLittle(t *testing.T) {
 			b, err := y.EventBacklog(ctx)
 			return tenants(min(b.Pending, 2), func(i int) string { return []string{"acme", "globex"}[i] }), err
 		}},
+		{"Vitals", func() ([]string, error) {
+			v, err := y.Vitals(ctx)
+			return tenants(len(v.Servers), func(i int) string { return v.Servers[i].Tenant }), err
+		}},
 		{"ClaimLanes", func() ([]string, error) {
 			lanes, err := y.ClaimLanes(ctx, []string{"sub_acme", "sub_globex"}, 1000, time.Minute)
 			claimed = lanes
@@ -297,7 +301,7 @@ func TestTheSystemSeesAllTenantsAndMayDoLittle(t *testing.T) {
 	for _, statement := range []string{
 		"UPDATE mcp_servers SET owner = 'me'", "DELETE FROM mcp_servers", "UPDATE tools SET enabled = TRUE",
 		"INSERT INTO outbox OVERRIDING SYSTEM VALUE SELECT * FROM outbox", "INSERT INTO mcp_tool_bindings SELECT * FROM mcp_tool_bindings",
-		"SELECT FROM mcp_tool_bindings", "SELECT key FROM idempotency_keys", "SELECT answer FROM idempotency_keys",
+		"SELECT FROM mcp_prompt_bindings", "SELECT key FROM idempotency_keys", "SELECT answer FROM idempotency_keys",
 		"SELECT FROM idempotency_keys FOR UPDATE", "UPDATE idempotency_keys SET created_at = created_at", "SELECT result FROM applied_operations",
 		"INSERT INTO audit OVERRIDING SYSTEM VALUE SELECT * FROM audit",
 		"DELETE FROM audit", "DELETE FROM audit_checkpoints", "UPDATE audit_checkpoints SET head = head", "DELETE FROM audit_heads", "UPDATE descriptors SET class = 'read'",

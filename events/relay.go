@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"countersign/registry"
+	"countersign/telemetry"
 )
 
 // Store is where events wait; db.SystemStore is one.
@@ -37,6 +38,8 @@ type Relay struct {
 	Sinks    map[string]Sink // of the installation, by name
 	Source   string          // of the CloudEvents
 	Log      *slog.Logger
+
+	Instruments *telemetry.Instruments // nil: nothing is counted
 
 	// Zero values mean the defaults named with each field.
 	Interval    time.Duration // between two looks when there is nothing to do; default 1 s
@@ -212,6 +215,7 @@ func (r *Relay) along(ctx context.Context, lane registry.Lane) error {
 			break // we stop: that is no failure of the receiver's
 		}
 		attempts = append(attempts, a)
+		r.count(ctx, lane, u, a)
 		if a.State == registry.DeliveryPending {
 			again = wait
 			break
@@ -243,6 +247,18 @@ func (r *Relay) attempt(ctx context.Context, lane registry.Lane, u *registry.Sub
 			slog.String("event", p.Event.EventID), slog.String("problem", a.Problem))
 	}
 	return a, wait
+}
+
+// count tells of an attempt; all webhooks are one sink there.
+func (r *Relay) count(ctx context.Context, lane registry.Lane, u *registry.Subscription, a registry.Attempt) {
+	sink, outcome := lane.Sink, string(a.State)
+	if u != nil {
+		sink = "webhook"
+	}
+	if a.State == registry.DeliveryPending {
+		outcome = "failed"
+	}
+	r.Instruments.Delivery(ctx, sink, outcome)
 }
 
 func (r *Relay) send(ctx context.Context, lane registry.Lane, u *registry.Subscription, p registry.Parcel, now time.Time) (int, error) {

@@ -37,10 +37,11 @@ type Options struct {
 
 // Pipelines are what a process tells through.
 type Pipelines struct {
-	Spans   trace.TracerProvider
-	Metrics metric.MeterProvider
-	Traces  bool         // whether anybody receives spans
-	Scrape  http.Handler // in Prometheus' text format; nil: not wanted
+	Spans    trace.TracerProvider
+	Metrics  metric.MeterProvider
+	Traces   bool         // whether anybody receives spans
+	Measures bool         // whether anybody reads metrics
+	Scrape   http.Handler // in Prometheus' text format; nil: not wanted
 
 	stop []func(context.Context) error
 }
@@ -102,6 +103,9 @@ func (p *Pipelines) spans(ctx context.Context, o Options, about *resource.Resour
 
 func (p *Pipelines) metrics(ctx context.Context, o Options, about *resource.Resource) error {
 	options := []sdkmetric.Option{sdkmetric.WithResource(about), sdkmetric.WithCardinalityLimit(maxSeries)}
+	for _, name := range unwanted {
+		options = append(options, sdkmetric.WithView(sdkmetric.NewView(sdkmetric.Instrument{Name: name}, sdkmetric.Stream{Aggregation: sdkmetric.AggregationDrop{}})))
+	}
 	read := false
 	if o.Scraped {
 		scraped := prometheus.NewRegistry()
@@ -122,10 +126,13 @@ func (p *Pipelines) metrics(ctx context.Context, o Options, about *resource.Reso
 	}
 	if read {
 		provider := sdkmetric.NewMeterProvider(options...)
-		p.Metrics, p.stop = provider, append(p.stop, provider.Shutdown)
+		p.Measures, p.Metrics, p.stop = true, provider, append(p.stop, provider.Shutdown)
 	}
 	return nil
 }
+
+// unwanted are histograms that libraries make for each RPC and that say nothing here.
+var unwanted = []string{"rpc.server.request.size", "rpc.server.response.size", "rpc.server.requests_per_rpc", "rpc.server.responses_per_rpc"}
 
 // maxSeries bounds the series of one instrument; what is beyond counts together
 // under otel.metric.overflow.

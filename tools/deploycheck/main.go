@@ -1,5 +1,5 @@
 // Command deploycheck reads docker-compose.yml and the Dockerfile as Docker
-// would, and says what is wrong with them. It needs no engine.
+// would, and rules and queries of monitoring as Prometheus would, and says what is wrong with them. It needs no engine.
 package main
 
 import (
@@ -22,7 +22,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: deploycheck REPOSITORY")
 		os.Exit(2)
 	}
-	if err := errors.Join(compose(os.Args[1]), dockerfile(os.Args[1])); err != nil {
+	if err := errors.Join(compose(os.Args[1]), dockerfile(os.Args[1]), monitoring(os.Args[1])); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

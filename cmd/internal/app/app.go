@@ -87,6 +87,9 @@ func (a App) Run(ctx context.Context) error {
 		})
 	}
 	if a.Worker {
+		if err := a.Telemetry.watch(a.DB); err != nil {
+			return err
+		}
 		group.Go(func() error {
 			a.sealer().Run(ctx)
 			return nil
@@ -180,7 +183,7 @@ func (a App) serve(ctx context.Context, secure func(net.Listener) net.Listener) 
 		UIOrigin:     origin(a.Config.Temporal.UIURL),
 	}
 	if a.Telemetry != nil {
-		options.Spans, options.Metrics = a.Telemetry.Spans, a.Telemetry.Metrics
+		options.Spans, options.Metrics, options.Instruments = a.Telemetry.Spans, a.Telemetry.Metrics, a.Telemetry.Instruments
 	}
 	if a.InternalListener == nil {
 		return listen(ctx, secure(a.Listener), options)
@@ -275,6 +278,7 @@ func (a App) work(ctx context.Context, settings *settings, keeper *mcpclient.Kee
 		KeepKeys:         a.Config.Retention.IdempotencyKeys,
 		KeepOperations:   a.Config.Retention.Operations,
 		Log:              a.Log,
+		Instruments:      a.Telemetry.instruments(),
 	}
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		// One that did not start cannot be started again.

@@ -32,6 +32,8 @@ func (a App) relay(ctx context.Context) (*events.Relay, error) {
 		Source:   a.Config.Events.Source,
 		Keep:     a.Config.Retention.Events,
 		Log:      a.Log,
+
+		Instruments: a.Telemetry.instruments(),
 	}
 	if a.Config.Events.Log {
 		r.Sinks[events.SinkLog] = events.Logged{Log: a.Log}

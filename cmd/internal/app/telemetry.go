@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"countersign/cmd/internal/config"
+	"countersign/db"
+	"countersign/telemetry"
 	"countersign/telemetry/export"
 )
 
@@ -18,6 +20,8 @@ import (
 // at.
 type Telemetry struct {
 	*export.Pipelines
+
+	Instruments *telemetry.Instruments // nil: nothing is counted
 
 	listener net.Listener // nil: it is not scraped
 }
@@ -39,6 +43,12 @@ func NewTelemetry(ctx context.Context, c config.Telemetry, role string) (*Teleme
 		t.Close(ctx)
 		return nil, err
 	}
+	if t.Measures {
+		if t.Instruments, err = telemetry.NewInstruments(t.Metrics); err != nil {
+			t.Close(ctx)
+			return nil, err
+		}
+	}
 	return t, nil
 }
 
@@ -52,6 +62,21 @@ func (t *Telemetry) Close(ctx context.Context) {
 		defer cancel()
 		_ = t.Shutdown(ctx) // nobody is left who could be told
 	}
+}
+
+// watch observes the tables; the workers do.
+func (t *Telemetry) watch(store *db.DB) error {
+	if t == nil || !t.Measures {
+		return nil
+	}
+	return telemetry.Watch(t.Metrics, store.System().Vitals)
+}
+
+func (t *Telemetry) instruments() *telemetry.Instruments {
+	if t == nil {
+		return nil
+	}
+	return t.Instruments
 }
 
 // serve answers whoever scrapes, at /metrics, until the context is over. A
