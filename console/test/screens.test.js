@@ -47,7 +47,7 @@ test("every screen fits, is sound and accessible", async (t) => {
             requestAnimationFrame(() => requestAnimationFrame(() => done([document.documentElement.scrollWidth, innerWidth])));
           }));
           assert.ok(wide <= seen, `at ${width} px it is ${wide} px wide`);
-          if (width !== 820) assert.deepEqual(await serious(visit.page), [], `at ${width} px`);
+          assert.deepEqual(await serious(visit.page), [], `at ${width} px`);
         }
         assert.deepEqual(visit.faults.splice(0), []);
       });
@@ -56,11 +56,11 @@ test("every screen fits, is sound and accessible", async (t) => {
   }
 });
 
-/** What axe finds that is serious. The rule that is left out is one of its experiments. */
+/** What axe finds that is serious, also by the one of its experiments that WCAG 2.1 asks for (2.5.3). */
 async function serious(page) {
   await page.evaluate(axe);
   const { violations } = await page.evaluate(() => globalThis.axe.run(document, {
-    resultTypes: ["violations"], runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"], rules: { "label-content-name-mismatch": { enabled: false } },
+    resultTypes: ["violations"], runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"], rules: { "label-content-name-mismatch": { enabled: true } },
   }));
   return violations.filter((v) => ["serious", "critical"].includes(v.impact))
     .map((v) => `${v.id}: ${v.nodes.map((n) => `${n.html.slice(0, 200)} ${n.failureSummary}`).slice(0, 3).join("; ")}`);

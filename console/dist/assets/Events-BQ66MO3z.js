@@ -1,1 +1,0 @@
-export{n as SubscriptionState,t as default}from"./Events-Daeclutk.js";

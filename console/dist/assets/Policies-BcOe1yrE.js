@@ -1,1 +1,0 @@
-export{n as addressOf,t as default}from"./Policies-CLMH-bW1.js";

@@ -1,1 +1,0 @@
-import{at as e,dt as t,un as n}from"./Problem-XtoGE8D1.js";import{t as r}from"./InputBase-BZEh9QF0.js";var i=n(),a=e(e=>{let n=t([`Input`,`InputWrapper`,`TextInput`],null,e);return(0,i.jsx)(r,{component:`input`,...n,__staticSelector:`TextInput`})});a.classes=r.classes,a.displayName=`@mantine/core/TextInput`;export{a as t};

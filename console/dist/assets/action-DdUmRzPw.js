@@ -1,1 +1,0 @@
-import{t as e}from"./use-mutation-DaRA8SxK.js";import{n as t}from"./notifications.store-CDy2UMMn.js";function n(n,r={}){return e(n,{onSuccess:e=>{let{done:n}=r;n&&t.show({message:typeof n==`string`?n:n(e),color:`green`,withBorder:!0}),r.then?.(e)}})}export{n as t};

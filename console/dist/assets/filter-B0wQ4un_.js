@@ -1,1 +1,0 @@
-function e(e){return`"${e.replaceAll(`\\`,`\\\\`).replaceAll(`"`,`\\"`)}"`}function t(...e){return e.filter(Boolean).join(` AND `)}export{e as n,t};

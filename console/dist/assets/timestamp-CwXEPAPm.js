@@ -1,1 +1,0 @@
-import{Rn as e,sr as t,tr as n}from"./Problem-XtoGE8D1.js";function r(e){return i(e.getTime())}function i(r){let i=Math.floor(r/1e3);return n(e,{seconds:t.parse(i),nanos:(r-i*1e3)*1e6})}function a(e){return Number(e.seconds)*1e3+Math.round(e.nanos/1e6)}export{a as n,r as t};

@@ -1,1 +1,0 @@
-import{t as e}from"./connection_service_pb-DS4c8Mew.js";var t={[e.UNSPECIFIED]:`Unknown`,[e.NONE]:`None`,[e.HEADERS]:`Header fields`,[e.CLIENT_CREDENTIALS]:`Client credentials`,[e.PRIVATE_KEY_JWT]:`Private key (JWT)`,[e.TOKEN_EXCHANGE]:`Token exchange`,[e.WORKLOAD_IDENTITY]:`Workload identity`};export{t};
