@@ -97,3 +97,81 @@ test("a subscription is made, tried and deleted", async () => {
   hook.close();
   await visit.close();
 });
+
+test("a descriptor is drafted, published and deprecated", async () => {
+  const visit = await house.enter("PlatformAdmin", { path: "descriptors" });
+  const { page } = visit;
+  await page.getByRole("table", { name: "Versions of descriptors" }).getByText("weather.hash_compute 1").waitFor();
+  await page.getByRole("button", { name: "New draft" }).click();
+  await page.getByRole("textbox", { name: "Id", exact: true }).fill("weather.hash_compute");
+  await page.getByRole("textbox", { name: "What it is" }).fill("the second of them");
+  await page.getByRole("button", { name: "Draft it" }).click();
+  const row = page.getByRole("row").filter({ hasText: "weather.hash_compute 2" });
+  await row.getByText("draft", { exact: true }).waitFor();
+  await row.getByText("no tool is bound to it").waitFor();
+  await row.getByRole("button", { name: "Publish" }).click();
+  await page.getByText(/It cannot be changed any more/).waitFor();
+  await page.getByRole("button", { name: "Publish it" }).click();
+  await row.getByText("published", { exact: true }).waitFor();
+  await row.getByRole("button", { name: "Deprecate" }).click();
+  await page.getByText("No tool is bound to it.").waitFor();
+  await page.getByRole("button", { name: "Deprecate it" }).click();
+  await row.getByText("deprecated", { exact: true }).waitFor();
+  await visit.goto("descriptors?status=deprecated");
+  await page.getByText("1 version", { exact: true }).waitFor();
+  await visit.close();
+  const reader = await house.enter("Auditor", { path: "descriptors" });
+  await reader.page.getByText("weather.hash_compute 2").waitFor();
+  assert.equal(await reader.page.getByRole("button", { name: /^(New draft|Publish|Deprecate)$/ }).count(), 0, "who may not change is offered it");
+  await reader.close();
+});
+
+test("a server and a connection are edited, also while somebody else does", async () => {
+  const visit = await house.enter("PlatformAdmin", { path: "servers/weather" });
+  const { page } = visit;
+  await page.getByRole("button", { name: "Edit", exact: true }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("nothing is changed yet").waitFor();
+  await dialog.getByRole("textbox", { name: "Owner" }).fill("mine");
+  await dialog.getByText("Nothing is unbound by it.").waitFor();
+  const { server } = await house.call("McpServerService/GetMcpServer", { serverId: "weather" });
+  await house.call("McpServerService/UpdateMcpServer", { serverId: "weather", etag: server.etag, updateMask: "owner,description", server: { owner: "theirs", description: "of others" } });
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await dialog.getByText("Somebody changed it while you did").waitFor();
+  assert.match(visit.faults.splice(0).join(), /^console: .*status of 409 \(Conflict\)$/); // the browser writes that down by itself
+  await house.until("theirs is there", async () => (await page.getByText("theirs", { exact: true }).count()) > 0);
+  await dialog.getByRole("button", { name: "Keep my changes" }).click();
+  assert.equal(await dialog.getByRole("textbox", { name: "What it is for" }).inputValue(), "of others");
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await page.getByText("weather is changed").waitFor();
+  const { server: saved } = await house.call("McpServerService/GetMcpServer", { serverId: "weather" });
+  assert.deepEqual([saved.owner, saved.description], ["mine", "of others"]);
+
+  await visit.goto("connections/demo");
+  await page.getByRole("button", { name: "Edit", exact: true }).click();
+  await dialog.getByRole("textbox", { name: "What it is for" }).fill("for tests");
+  await dialog.getByText(/It becomes version 2\. 1 server uses it/).waitFor();
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await page.getByText("demo is changed").waitFor();
+  await page.getByRole("table", { name: "Versions" }).getByText("2, newest").waitFor();
+  await visit.close();
+});
+
+test("keys lead anywhere", async () => {
+  const visit = await house.enter("PlatformAdmin", { path: "servers" });
+  const { page } = visit;
+  await page.keyboard.press("Control+k");
+  await page.getByRole("combobox", { name: "A screen, server or tool" }).fill("hash_comp");
+  await page.getByRole("option", { name: /weather\.hash_compute/ }).waitFor();
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "weather.hash_compute", level: 1 }).waitFor();
+  await page.keyboard.press("Control+k");
+  await page.getByRole("combobox", { name: "A screen, server or tool" }).fill("weath");
+  await page.getByRole("option", { name: "weather Server" }).waitFor();
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  await page.keyboard.press("?");
+  await page.getByRole("dialog", { name: "Keys" }).getByText("to the search").waitFor();
+  await visit.close();
+});

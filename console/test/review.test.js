@@ -169,3 +169,47 @@ test("text of a server does nothing, and hides nothing", async () => {
   assert.deepEqual(links.filter((href) => !/^https?:/.test(href)), []);
   await visit.close();
 });
+
+test("what was viewed is marked, until it changes", async () => {
+  const stranger = await house.stranger(await script("marks", [tool("first", "One."), tool("second", "Two.")]));
+  await house.registered("marked", stranger.url);
+  const visit = await house.enter("PlatformAdmin", { path: "servers/marked/review" });
+  const { page } = visit;
+  const items = page.getByRole("region", { name: "Items" }).getByRole("button");
+  await items.nth(1).waitFor();
+  await page.keyboard.press("j");
+  await page.keyboard.press("v");
+  await page.getByText("1 of 2 viewed").waitFor();
+  assert.match(await items.first().innerText(), /viewed/);
+  await page.reload();
+  await page.getByText("1 of 2 viewed").waitFor();
+  await becomes(stranger, await script("marks-after", [tool("first", "Another."), tool("second", "Two.")]));
+  await discovered("marked");
+  await page.getByRole("button", { name: "Show what is there now" }).click();
+  await page.getByText("0 of 2 viewed").waitFor();
+  await visit.close();
+});
+
+// Of an honest server, which only changed: what was approved and is not touched stays.
+test("a drift that is rejected", async () => {
+  const stranger = await house.stranger(await script("before", [tool("look", "Looks."), tool("keep", "Keeps.")]));
+  await house.registered("refused", stranger.url);
+  await house.approved("refused");
+  await becomes(stranger, await script("after-all", [tool("look", "Looks elsewhere.", ["at"]), tool("keep", "Keeps.")]));
+  await discovered("refused");
+  const visit = await house.enter("PlatformAdmin", { path: "servers/refused/review" });
+  const { page } = visit;
+  await page.getByText("Drift", { exact: true }).waitFor();
+  await page.getByLabel("Comment").fill("not like this");
+  await page.getByRole("button", { name: "Reject" }).click();
+  await page.getByText("Rejected", { exact: true }).first().waitFor();
+  const { tools } = await house.call("ToolCatalogService/ListTools", { filter: 'server = "refused"' });
+  const callable = Object.fromEntries(tools.map((t) => [t.name, t.callable ?? false]));
+  assert.equal(callable.look, false, "what changed is callable");
+  const { server } = await house.call("McpServerService/GetMcpServer", { serverId: "refused" });
+  await visit.goto("servers/refused");
+  await page.getByText(`${server.counts.boundTools ?? 0} of ${server.counts.tools} tools bound, ${server.counts.callableTools ?? 0} callable`).waitFor();
+  const { decisions } = await house.call("McpServerService/ListDecisions", { serverId: "refused" });
+  assert.ok(decisions.some((d) => JSON.stringify(d).includes("not like this")), JSON.stringify(decisions));
+  await visit.close();
+});

@@ -1,6 +1,7 @@
 import type { DescMessage, DescMethodUnary, MessageShape } from "@bufbuild/protobuf";
 import { useMutation } from "@connectrpc/connect-query";
-import { notifications } from "@mantine/notifications";
+
+import { notify } from "../parts/Notices";
 
 /**
  * A change. On success it says so, and everything on the screen is read again; a failure is the caller's to show, by
@@ -13,7 +14,7 @@ export function useAction<I extends DescMessage, O extends DescMessage>(
   return useMutation(method, {
     onSuccess: (answer) => {
       const { done } = options;
-      if (done) notifications.show({ message: typeof done === "string" ? done : done(answer), color: "green", withBorder: true });
+      if (done) notify(typeof done === "string" ? done : done(answer));
       options.then?.(answer);
     },
   });

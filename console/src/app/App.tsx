@@ -1,10 +1,8 @@
 import "@mantine/core/styles.css";
-import "@mantine/notifications/styles.css";
 import "./app.css";
 
 import { TransportProvider } from "@connectrpc/connect-query";
 import { MantineProvider } from "@mantine/core";
-import { Notifications } from "@mantine/notifications";
 import { QueryClientProvider } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { BrowserRouter, Navigate, Route, Routes } from "react-router";
@@ -15,6 +13,7 @@ import { ConfigContext, SessionContext, useConfig, useSession, useSessionState }
 import type { Session } from "../auth/session";
 import { SignIn } from "../auth/SignIn";
 import { type Config, home } from "../config";
+import { Notices } from "../parts/Notices";
 import { NotThere } from "./NotThere";
 import { resolver, theme } from "./theme";
 import { screens } from "./screens";
@@ -23,7 +22,7 @@ import { Shell } from "./Shell";
 export function App({ config, session }: { config: Config; session: Session }) {
   return (
     <MantineProvider theme={theme} cssVariablesResolver={resolver} defaultColorScheme="auto">
-      <Notifications position="bottom-right" />
+      <Notices />
       <ConfigContext value={config}>
         <SessionContext value={session}>
           <Inside />

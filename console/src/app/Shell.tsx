@@ -2,7 +2,7 @@ import { ActionIcon, Alert, AppShell, Avatar, Burger, Button, Center, Group, Loa
 import { useDisclosure, useHotkeys } from "@mantine/hooks";
 import { IconDeviceDesktop, IconLogout, IconMoon, IconPlayerPause, IconPlayerPlay, IconRefresh, IconSun } from "@tabler/icons-react";
 import { useQueryClient } from "@tanstack/react-query";
-import { Suspense, useEffect, useRef } from "react";
+import { Suspense, useEffect, useRef, useState } from "react";
 import { Link, Outlet, useLocation } from "react-router";
 
 import { setPaused, useOldest, usePaused } from "../api/live";
@@ -10,6 +10,7 @@ import { useConfig, useSession, useSessionState } from "../auth/context";
 import { useMe } from "../auth/me";
 import { ago, useNow } from "../parts/Time";
 import { Boundary } from "./Boundary";
+import Palette, { Keys } from "./Palette";
 import { screens } from "./screens";
 
 /** The frame around every screen: navigation, who is signed in, how old what one sees is. */
@@ -18,13 +19,17 @@ export function Shell() {
   const { pathname } = useLocation();
   const main = useRef<HTMLElement>(null);
   useEffect(close, [pathname, close]);
-  useHotkeys([["/", () => document.querySelector<HTMLInputElement>("input[data-search]")?.focus()]]);
+  const [dialog, setDialog] = useState<"go" | "keys">();
+  useHotkeys([["mod+K", () => setDialog("go")]], []); // also while one types
+  useHotkeys([["shift+?", () => setDialog("keys")], ["?", () => setDialog("keys")], ["/", () => document.querySelector<HTMLInputElement>("input[data-search]")?.focus()]]);
   return (
     <AppShell
       header={{ height: 52 }}
       navbar={{ width: 200, breakpoint: "md", collapsed: { mobile: !open } }}
       padding={{ base: "sm", sm: "md" }}
     >
+      {dialog === "go" && <Palette onClose={() => setDialog(undefined)} />}
+      {dialog === "keys" && <Keys onClose={() => setDialog(undefined)} />}
       <button type="button" className="skip" onClick={() => main.current?.focus()}>To the content</button>
       <AppShell.Header>
         <Group h="100%" px={{ base: "xs", sm: "md" }} justify="space-between" wrap="nowrap" gap="xs">
@@ -130,7 +135,7 @@ function Person() {
   return (
     <Menu position="bottom-end" width={260}>
       <Menu.Target>
-        <Button variant="subtle" color="gray" px="xs" aria-label={`${me.subject} · ${me.tenant}`} leftSection={<Avatar size={24} radius="xl" aria-hidden>{me.subject.slice(0, 1).toUpperCase()}</Avatar>}>
+        <Button variant="subtle" color="gray" px="xs" aria-label={`${me.subject} · ${me.tenant}`} leftSection={<Avatar size={24} radius="xl" aria-hidden />}>
           <Text component="span" size="sm" visibleFrom="sm" maw={200} truncate>{me.subject} · {me.tenant}</Text>
         </Button>
       </Menu.Target>

@@ -1,7 +1,7 @@
 // The screens. A new one is one entry: a path below the console's, what is loaded for it, and, when the navigation
 // is to show it, a label and a sign. Each is loaded when it is first opened.
 
-import { IconBroadcast, IconChecklist, IconGavel, IconHeartRateMonitor, IconHourglass, IconInbox, IconInfoCircle, IconListSearch, IconPackage, IconPlugConnected, IconServer2, IconTool } from "@tabler/icons-react";
+import { IconBroadcast, IconCertificate, IconChecklist, IconGavel, IconHeartRateMonitor, IconHourglass, IconInbox, IconInfoCircle, IconListSearch, IconPackage, IconPlugConnected, IconServer2, IconTool } from "@tabler/icons-react";
 import { type ComponentType, lazy, type LazyExoticComponent } from "react";
 
 export interface Screen {
@@ -17,6 +17,7 @@ export const screens: Screen[] = [
   { path: "servers/:name", page: lazy(() => import("../screens/server/Server")) },
   { path: "tools", page: lazy(() => import("../screens/tools/Tools")), nav: { label: "Tools", icon: IconTool } },
   { path: "tools/:id", page: lazy(() => import("../screens/tools/Tool")) },
+  { path: "descriptors", page: lazy(() => import("../screens/descriptors/Descriptors")), nav: { label: "Descriptors", icon: IconCertificate } },
   { path: "health", page: lazy(() => import("../screens/health/Fleet")), nav: { label: "Health", icon: IconHeartRateMonitor } },
   { path: "register", page: lazy(() => import("../screens/register/Register")) },
   { path: "providers", page: lazy(() => import("../screens/providers/Providers")), nav: { label: "Providers", icon: IconPackage } },

@@ -1,7 +1,8 @@
 import { ActionIcon, Button, Code, Group, Menu, Tooltip } from "@mantine/core";
 import { useClipboard } from "@mantine/hooks";
-import { notifications } from "@mantine/notifications";
 import { IconCheck, IconCopy, IconHash, IconLink, IconTerminal2 } from "@tabler/icons-react";
+
+import { notify } from "./Notices";
 
 /** Copies a text. */
 export function CopyButton({ text, label }: { text: string; label: string }) {
@@ -41,7 +42,7 @@ export function CopyMenu({ id, command, link = location.href }: { id: string; co
   const clipboard = useClipboard();
   const copy = (text: string, what: string) => {
     clipboard.copy(text);
-    notifications.show({ message: `Copied the ${what}`, autoClose: 2000, withBorder: true });
+    notify(`Copied the ${what}`);
   };
   return (
     <Menu position="bottom-end">

@@ -1,5 +1,5 @@
 import { Alert, Anchor, Button, Card, Code, Stack, Title } from "@mantine/core";
-import { IconPlugConnected, IconTrash } from "@tabler/icons-react";
+import { IconPencil, IconPlugConnected, IconTrash } from "@tabler/icons-react";
 import { type ReactNode, useState } from "react";
 import { Link, useNavigate, useParams } from "react-router";
 
@@ -18,6 +18,7 @@ import { Page } from "../../parts/Page";
 import { Problem } from "../../parts/Problem";
 import { Time } from "../../parts/Time";
 import { count } from "../../parts/words";
+import { EditConnection } from "./EditConnection";
 import { TestReport } from "./TestReport";
 import { authWord } from "./words";
 
@@ -97,11 +98,14 @@ function Actions({ of: c, test, testing }: { of: Of; test: () => void; testing: 
   const may = useMay();
   const navigate = useNavigate();
   const [deleting, setDeleting] = useState(false);
+  const [editing, setEditing] = useState(false);
   const remove = useAction(ConnectionService.method.deleteConnection, { done: "The connection is deleted", then: () => void navigate("/connections") });
   return (
     <>
       <CopyMenu id={c.ref} command={`countersign connection describe ${c.name}`} />
       {may(ConnectionService.method.testConnection) && !c.deleted && <Button leftSection={<IconPlugConnected size={16} />} loading={testing} onClick={test}>Test</Button>}
+      {may(ConnectionService.method.updateConnection) && !c.deleted && <Button variant="default" leftSection={<IconPencil size={16} />} onClick={() => setEditing(true)}>Edit</Button>}
+      {editing && <EditConnection of={c} onClose={() => setEditing(false)} />}
       {may(ConnectionService.method.deleteConnection) && !c.deleted && <Button variant="default" leftSection={<IconTrash size={16} />} onClick={() => setDeleting(true)}>Delete</Button>}
       {deleting && (
         <ConfirmByDryRun

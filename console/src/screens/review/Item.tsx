@@ -1,4 +1,4 @@
-import { Alert, Code, Group, Stack, Text, TextInput, Title } from "@mantine/core";
+import { Alert, Checkbox, Code, Group, Stack, Text, TextInput, Title } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 
 import { DiffStatus, ItemKind, type ReviewItem } from "../../gen/countersign/registry/v1/review_pb";
@@ -13,7 +13,7 @@ import type { Line } from "./lines";
 const classes = [SideEffectClass.READ, SideEffectClass.SANDBOX, SideEffectClass.SHARED_WRITE, SideEffectClass.PUBLICATION];
 
 /** One item of a review: what changed, what it says, what its server hints, and as what it is approved. */
-export function Item({ of: i, split, line, onChange }: { of: ReviewItem; split: boolean; line: Line; onChange: (line: Line) => void }) {
+export function Item({ of: i, split, viewed, onViewed, line, onChange }: { of: ReviewItem; split: boolean; viewed: boolean; onViewed: (viewed: boolean) => void; line: Line; onChange: (line: Line) => void }) {
   const d = i.diff;
   const name = d?.name ?? "";
   const gone = d?.status === DiffStatus.REMOVED;
@@ -24,6 +24,7 @@ export function Item({ of: i, split, line, onChange }: { of: ReviewItem; split: 
         <Title order={2} size="h4" className="wrap"><Escaped text={name} /></Title>
         <Text size="sm" c="dimmed">{itemWord[d?.kind ?? 0]}, {diffWord[d?.status ?? 0]}</Text>
         {d && d.severity > 0 && <Severity severity={d.severity} />}
+        <Checkbox label="Viewed" checked={viewed} onChange={(e) => onViewed(e.currentTarget.checked)} />
       </Group>
       {i.quarantineReason && <Alert color="red" variant="outline" title="In quarantine: it cannot be bound"><Code>{i.quarantineReason}</Code> <Escaped text={i.quarantineDetail} /></Alert>}
       {hidden && <Alert color="red" variant="outline" icon={<IconAlertTriangle />} title="It has characters that nobody sees">They are shown by their numbers.</Alert>}

@@ -23,6 +23,7 @@ import { Decide } from "./Decide";
 import { countsOf } from "./Demand";
 import { Item } from "./Item";
 import { itemsOf, keyOf, type Lines, nothing } from "./lines";
+import { useViewed } from "./viewed";
 import { useWholeReview } from "./whole";
 
 /** What there is to sign about a server, whole, and the decision about it. */
@@ -61,6 +62,7 @@ function Sheet({ of: r, again }: { of: GetReviewResponse; again: () => void }) {
   const list = (unchanged ? items : shown).filter((i) => (i.diff?.name ?? "").toLowerCase().includes(q.toLowerCase()));
   const hidden = items.length - shown.length;
   const [at, setAt] = useState("");
+  const [viewed, mark] = useViewed(digest || r.serverId);
   const current = list.find((i) => keyOf(i) === at);
   const step = (by: 1 | -1) => {
     const index = list.findIndex((i) => keyOf(i) === at);
@@ -74,7 +76,7 @@ function Sheet({ of: r, again }: { of: GetReviewResponse; again: () => void }) {
     if (current?.diff?.kind === ItemKind.TOOL && !current.quarantineReason) setLines((l) => ({ ...l, [keyOf(current)]: { ...nothing, class: c } }));
   };
   useHotkeys([
-    ["j", () => step(1)], ["k", () => step(-1)], ["0", () => setClass(0)], ["1", () => setClass(SideEffectClass.READ)], ["2", () => setClass(SideEffectClass.SANDBOX)],
+    ["j", () => step(1)], ["k", () => step(-1)], ["v", () => current && mark(keyOf(current), !viewed.has(keyOf(current)))], ["0", () => setClass(0)], ["1", () => setClass(SideEffectClass.READ)], ["2", () => setClass(SideEffectClass.SANDBOX)],
     ["3", () => setClass(SideEffectClass.SHARED_WRITE)], ["4", () => setClass(SideEffectClass.PUBLICATION)], ["a", () => document.getElementById("comment")?.focus()],
   ]);
   const tools = list.filter((i) => i.diff?.kind === ItemKind.TOOL && i.diff.status !== DiffStatus.REMOVED && !i.quarantineReason);
@@ -93,6 +95,7 @@ function Sheet({ of: r, again }: { of: GetReviewResponse; again: () => void }) {
         <Text fw={600}>{reviewKindWord[r.kind]}</Text>
         <Text data-counts>{a ? countsOf(a.counts) || "nothing changed" : r.diff && `${severityWord[r.diff.severity]}`}</Text>
         <Text size="sm" c="dimmed">{count(items.length, "item")}; {r.hintedItems} with hints, {r.quarantinedItems} in quarantine, {r.unboundItems} not bound</Text>
+        <Text size="sm" c="dimmed" role="status">{items.filter((i) => viewed.has(keyOf(i))).length} of {items.length} viewed</Text>
       </Group>
       <About of={r} split={view === "split"} />
       <Group align="flex-end" gap="xs">
@@ -104,16 +107,16 @@ function Sheet({ of: r, again }: { of: GetReviewResponse; again: () => void }) {
         {tools.some((i) => i.terms?.declaredClass) && <Button variant="default" onClick={() => bulk((i) => i.terms?.declaredClass ?? 0)}>Declare as before</Button>}
         <Button variant="subtle" onClick={() => setLines({})}>Clear</Button>
       </Group>
-      <Text size="xs" c="dimmed">Keys: j and k go from item to item, 1 to 4 declare read, sandbox, shared write, publication, 0 takes it back, a goes to the decision.</Text>
+      <Text size="xs" c="dimmed">Keys: j and k go from item to item, 1 to 4 declare read, sandbox, shared write, publication, 0 takes it back, v marks an item as viewed, a goes to the decision.</Text>
       <div className="review">
         <Card withBorder p={4}>
           <ScrollArea.Autosize mah={560} type="auto" viewportProps={{ tabIndex: 0, role: "region", "aria-label": "Items" }}>
-            {list.map((i) => <Row key={keyOf(i)} of={i} active={keyOf(i) === at} as={(lines[keyOf(i)] ?? nothing).class} named={(lines[keyOf(i)] ?? nothing).target !== ""} choose={setAt} />)}
+            {list.map((i) => <Row key={keyOf(i)} of={i} active={keyOf(i) === at} viewed={viewed.has(keyOf(i))} as={(lines[keyOf(i)] ?? nothing).class} named={(lines[keyOf(i)] ?? nothing).target !== ""} choose={setAt} />)}
             {list.length === 0 && <Text size="sm" p="sm">{q ? "No item matches." : "Nothing changed."}</Text>}
           </ScrollArea.Autosize>
         </Card>
         <Card withBorder>
-          {current ? <Item key={keyOf(current)} of={current} split={view === "split"} line={lines[keyOf(current)] ?? nothing} onChange={(line) => setLines((l) => ({ ...l, [keyOf(current)]: line }))} />
+          {current ? <Item key={keyOf(current)} of={current} split={view === "split"} viewed={viewed.has(keyOf(current))} onViewed={(is) => mark(keyOf(current), is)} line={lines[keyOf(current)] ?? nothing} onChange={(line) => setLines((l) => ({ ...l, [keyOf(current)]: line }))} />
             : <Text size="sm">{list.length ? "Choose an item: the worst are first." : "There is no item to look at."}</Text>}
         </Card>
       </div>
@@ -123,7 +126,7 @@ function Sheet({ of: r, again }: { of: GetReviewResponse; again: () => void }) {
 }
 
 /** One item in the list of items. */
-const Row = memo(function Row({ of: i, active, as, named, choose }: { of: ReviewItem; active: boolean; as: SideEffectClass | 0; named: boolean; choose: (key: string) => void }) {
+const Row = memo(function Row({ of: i, active, viewed, as, named, choose }: { of: ReviewItem; active: boolean; viewed: boolean; as: SideEffectClass | 0; named: boolean; choose: (key: string) => void }) {
   const d = i.diff;
   return (
     <NavLink
@@ -132,6 +135,7 @@ const Row = memo(function Row({ of: i, active, as, named, choose }: { of: Review
       description={[
         d && (d.status === DiffStatus.CHANGED ? severityWord[d.severity] : diffWord[d.status]), i.quarantineReason && "in quarantine", i.hints.length > 0 && count(i.hints.length, "hint"),
         as ? `→ ${classWord[as]}` : named && "→ named",
+        viewed && "viewed",
       ].filter(Boolean).join(" · ")}
       styles={{ label: { overflowWrap: "anywhere" }, description: { color: "var(--mantine-color-dimmed)" } }}
     />

@@ -1,5 +1,5 @@
 import { Button, Card, Menu, Modal, Title } from "@mantine/core";
-import { IconChevronDown, IconListSearch, IconPlugConnected, IconRefresh } from "@tabler/icons-react";
+import { IconChevronDown, IconListSearch, IconPencil, IconPlugConnected, IconRefresh } from "@tabler/icons-react";
 import { useQuery } from "@connectrpc/connect-query";
 import { useState } from "react";
 import { Link } from "react-router";
@@ -16,12 +16,14 @@ import { CopyMenu } from "../../parts/Copy";
 import { Problem } from "../../parts/Problem";
 import { count } from "../../parts/words";
 import { TestReport } from "../connections/TestReport";
+import { EditServer } from "./EditServer";
 
 /** What one can do with a server, as far as one may. */
 export function Actions({ of: s }: { of: McpServer }) {
   const may = useMay();
   const m = McpServerService.method;
   const [asking, setAsking] = useState<"retire" | "quarantine">();
+  const [editing, setEditing] = useState(false);
   const test = useAction(m.testMcpServer);
   const discover = useAction(m.discoverMcpCapabilities, { done: (a) => (a.done ? "The discovery has ended" : "The discovery goes on: see the runs") });
   const ask = useAction(m.requestReview, { done: "A review is asked for" });
@@ -33,6 +35,7 @@ export function Actions({ of: s }: { of: McpServer }) {
       {may(AuditService.method.listAuditEvents) && <Button component={Link} variant="default" to={`/audit?object=${encodeURIComponent(s.serverId)}`} leftSection={<IconListSearch size={16} />}>Audit</Button>}
       {!retired && may(m.testMcpServer) && <Button variant="default" loading={test.isPending} leftSection={<IconPlugConnected size={16} />} onClick={() => test.mutate({ serverId: s.serverId })}>Test</Button>}
       {!retired && may(m.discoverMcpCapabilities) && <Button variant="default" loading={discover.isPending} leftSection={<IconRefresh size={16} />} onClick={() => discover.mutate({ serverId: s.serverId })}>Discover</Button>}
+      {!retired && may(m.updateMcpServer) && <Button variant="default" leftSection={<IconPencil size={16} />} onClick={() => setEditing(true)}>Edit</Button>}
       {!retired && (may(m.retireMcpServer) || may(m.quarantineMcpServer)) && (
         <Menu position="bottom-end">
           <Menu.Target><Button variant="default" rightSection={<IconChevronDown size={16} />}>More</Button></Menu.Target>
@@ -50,6 +53,7 @@ export function Actions({ of: s }: { of: McpServer }) {
           <Card p={0}><Title order={2} size="h5" mb="xs">Step by step; nothing was written</Title><TestReport of={test.data} /></Card>
         </Modal>
       )}
+      {editing && <EditServer of={s} onClose={() => setEditing(false)} />}
       {asking && <Destructive of={s} what={asking} onClose={() => setAsking(undefined)} />}
     </>
   );

@@ -45,7 +45,7 @@ export default function Tool() {
               {t.title && <><dt>Title</dt><dd><Escaped text={t.title} /></dd></>}
               {t.description && <><dt>It says</dt><dd style={{ whiteSpace: "pre-wrap" }}><Escaped text={t.description} max={2000} /></dd></>}
               <dt>Class</dt><dd><ClassChip value={t.declaredClass} /></dd>
-              <dt>Descriptor</dt><dd>{t.descriptorId ? `${t.descriptorId} ${t.descriptorVersion}` : "none"}</dd>
+              <dt>Descriptor</dt><dd>{t.descriptorId ? <Anchor component={Link} size="sm" to={`/descriptors?id=${encodeURIComponent(t.descriptorId)}`}>{`${t.descriptorId} ${t.descriptorVersion}`}</Anchor> : "none"}</dd>
               <dt>Contract</dt><dd className="mono">{short(t.digests?.contract ?? "")}</dd>
               <dt>First seen</dt><dd><Time at={t.firstSeenTime} /></dd>
               {t.approvalEndTime && <><dt>Approval ends</dt><dd><Time at={t.approvalEndTime} /></dd></>}

@@ -1,1 +1,0 @@
-import{v as o,y as a}from"./common-XiFMdiqZ.js";export{a as SubscriptionState,o as default};
