@@ -37,48 +37,47 @@ const ExpiringSoon = 14 * 24 * time.Hour
 // registry.Server.ReviewKind has it.
 const drifted = `(s.approved_snapshot <> '' AND (s.approved_snapshot <> s.snapshot_digest OR s.approved_target <> s.target_digest))`
 
-// lastProbe joins a server s to its latest probe, if that is of where the server
-// is reached now.
-const lastProbe = `LEFT JOIN server_probe_state AS ps ON ps.server_id = s.server_id
-LEFT JOIN probes AS pr ON pr.server_id = ps.server_id AND pr.probe_window = ps.probe_window AND pr.target_digest = s.target_digest`
+// facts are all that registry.HealthOf decides a level and a reason by: servers
+// of the same facts are equally well. The database keeps them as one text,
+// server_probe_state.health_facts.
+type facts struct {
+	outcome        registry.Outcome // empty: never probed
+	reason         registry.Reason
+	after, noTools bool
+	server         registry.Server
+	drifted        bool
+}
 
-// healthFacts is all that registry.HealthOf decides a level and a reason by, as
-// one text: servers of the same facts are equally well. ?0 is the digest of an
-// empty list of tools.
-const healthFacts = `s.state || '|' ||
-CASE WHEN s.transport = 'stdio' AND (s.launch_status <> 'approved' OR s.launch_target <> s.target_digest) THEN 'pending' ELSE '' END || '|' ||
-s.discovery_status || '|' || s.discovery_reason || '|' || s.review_status || '|' ||
-COALESCE(pr.outcome, '') || '|' || COALESCE(pr.reason, '') || '|' ||
-CASE WHEN pr.probed_at > s.discovery_finished_at THEN 'after' ELSE '' END || '|' ||
-CASE WHEN pr.tools_digest = ?0 THEN 'empty' ELSE '' END || '|' || s.causes`
+func factsFrom(text string) (f facts, err error) {
+	part := strings.SplitN(text, "|", 11)
+	f = facts{
+		outcome: registry.Outcome(part[0]), reason: registry.Reason(part[1]), after: part[2] != "", noTools: part[3] != "",
+		server: registry.Server{
+			State: registry.State(part[4]), Transport: registry.TransportStreamableHTTP, TargetDigest: "t",
+			Discovery: registry.DiscoveryRun{Status: registry.DiscoveryStatus(part[6]), Reason: registry.Reason(part[7]), FinishedAt: time.Unix(0, 0)},
+			Review:    registry.Review{Status: registry.ReviewStatus(part[8])},
+		},
+		drifted: part[9] != "",
+	}
+	if part[5] != "" {
+		f.server.Transport = registry.TransportStdio
+	}
+	return f, json.Unmarshal([]byte(part[10]), &f.server.Causes)
+}
 
-// healthOf gives the health of servers of these facts, but for its times and
-// messages.
-func healthOf(facts string) (registry.Health, error) {
-	part := strings.SplitN(facts, "|", 10)
-	begin := time.Unix(0, 0)
-	s := &registry.Server{
-		State: registry.State(part[0]), Transport: registry.TransportStreamableHTTP, TargetDigest: "t",
-		Discovery: registry.DiscoveryRun{Status: registry.DiscoveryStatus(part[2]), Reason: registry.Reason(part[3]), FinishedAt: begin},
-		Review:    registry.Review{Status: registry.ReviewStatus(part[4])},
+// health is that of servers of these facts, but for its times and messages.
+func (f *facts) health() registry.Health {
+	if f.outcome == "" {
+		return registry.HealthOf(&f.server, nil)
 	}
-	if part[1] != "" {
-		s.Transport = registry.TransportStdio
+	last := &registry.Probe{TargetDigest: f.server.TargetDigest, Outcome: f.outcome, Reason: f.reason, At: f.server.Discovery.FinishedAt}
+	if f.after {
+		last.At = last.At.Add(time.Second)
 	}
-	if err := json.Unmarshal([]byte(part[9]), &s.Causes); err != nil {
-		return registry.Health{}, err
-	}
-	if part[5] == "" {
-		return registry.HealthOf(s, nil), nil
-	}
-	last := &registry.Probe{TargetDigest: "t", Outcome: registry.Outcome(part[5]), Reason: registry.Reason(part[6]), At: begin}
-	if part[7] != "" {
-		last.At = begin.Add(time.Second)
-	}
-	if part[8] != "" {
+	if f.noTools {
 		last.ToolsDigest = noTools
 	}
-	return registry.HealthOf(s, last), nil
+	return registry.HealthOf(&f.server, last)
 }
 
 // noTools is the digest of an empty list of tools.
@@ -86,19 +85,14 @@ var noTools = (&registry.Snapshot{}).ToolsDigest()
 
 // factsOf counts a tenant's servers by their facts.
 func (s *Store) factsOf(ctx context.Context, q bun.IDB) (rows []factsRow, err error) {
-	err = q.NewSelect().TableExpr("mcp_servers AS s "+lastProbe).
-		ColumnExpr(healthFacts+" AS facts", noTools).
-		ColumnExpr("s.state AS state, CASE WHEN s.review_status = 'pending' THEN 1 ELSE 0 END AS needs_review, CASE WHEN "+drifted+" THEN 1 ELSE 0 END AS drifted, count(*) AS servers").
-		Where("s.tenant_id = ?", s.tenant).GroupExpr("1, 2, 3, 4").Scan(ctx, &rows)
+	err = q.NewSelect().TableExpr("server_probe_state AS ps").ColumnExpr("ps.health_facts AS facts, count(*) AS servers").
+		Where("ps.tenant_id = ?", s.tenant).GroupExpr("ps.health_facts").Scan(ctx, &rows)
 	return rows, err
 }
 
 type factsRow struct {
-	Facts       string
-	State       registry.State
-	NeedsReview int
-	Drifted     int
-	Servers     int
+	Facts   string
+	Servers int
 }
 
 // Fleet sums up the live servers.
@@ -115,18 +109,23 @@ func (s *Store) Fleet(ctx context.Context) (fleet Fleet, err error) {
 		}
 		byReason := map[FleetHealth]int{}
 		for _, row := range rows {
-			if row.State == registry.StateRetired {
-				continue
-			}
-			h, err := healthOf(row.Facts)
+			f, err := factsFrom(row.Facts)
 			if err != nil {
 				return err
 			}
+			if f.server.State == registry.StateRetired {
+				continue
+			}
+			h := f.health()
 			byReason[FleetHealth{Level: h.Level, Reason: h.Reason}] += row.Servers
 			fleet.Servers += row.Servers
-			fleet.States[row.State] += row.Servers
-			fleet.NeedsReview += row.NeedsReview * row.Servers
-			fleet.Drifted += row.Drifted * row.Servers
+			fleet.States[f.server.State] += row.Servers
+			if f.server.Review.Status == registry.ReviewPending {
+				fleet.NeedsReview += row.Servers
+			}
+			if f.drifted {
+				fleet.Drifted += row.Servers
+			}
 		}
 		for h, n := range byReason {
 			h.Servers = n
@@ -156,27 +155,38 @@ func worstFirst(a, b FleetHealth) int {
 	return strings.Compare(a.Reason, b.Reason)
 }
 
-// asWell keeps servers that are as well as a condition on health says.
-func (s *Store) asWell(ctx context.Context, q bun.IDB, chosen *bun.SelectQuery, c Condition) (*bun.SelectQuery, error) {
+// fewServers are so many that to find and sort them all is less than to look at
+// servers in the order of the list until a page is full.
+const fewServers = 5_000
+
+// asWell keeps servers that are as well as a condition on health says, and says
+// how many of them there are.
+func (s *Store) asWell(ctx context.Context, q bun.IDB, chosen *bun.SelectQuery, c Condition, retired bool) (*bun.SelectQuery, int, error) {
 	rows, err := s.factsOf(ctx, q)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	var wanted []string
+	total := 0
 	for _, row := range rows {
-		h, err := healthOf(row.Facts)
+		f, err := factsFrom(row.Facts)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		if (string(h.Level) == c.Value) == (c.Op == OpIs) && !slices.Contains(wanted, row.Facts) {
+		if (string(f.health().Level) == c.Value) == (c.Op == OpIs) && (retired || f.server.State != registry.StateRetired) {
 			wanted = append(wanted, row.Facts)
+			total += row.Servers
 		}
 	}
 	if len(wanted) == 0 {
-		return chosen.Where("1 = 0"), nil
+		return chosen.Where("1 = 0"), 0, nil
 	}
-	return chosen.Where("s.server_id IN (?)", q.NewSelect().ColumnExpr("s.server_id").TableExpr("mcp_servers AS s "+lastProbe).
-		Where("s.tenant_id = ?", s.tenant).Where("("+healthFacts+") IN (?1)", noTools, bun.List(wanted))), nil
+	those := q.NewSelect().ColumnExpr("ps.server_id").TableExpr("server_probe_state AS ps").
+		Where("ps.tenant_id = ? AND ps.health_facts IN (?)", s.tenant, bun.List(wanted))
+	if total <= fewServers {
+		return chosen.Where("s.server_id IN (?)", those), total, nil
+	}
+	return chosen.Where("EXISTS (?)", those.Where("ps.server_id = s.server_id")), total, nil
 }
 
 // FleetWindow is what one window of probes said of a tenant's servers.

@@ -115,6 +115,7 @@ func probeBatch(probes []registry.Probe, interval time.Duration) probesToRecord 
 		if p.Window.After(latest[p.ServerID].ProbeWindow) {
 			latest[p.ServerID] = probeStateRow{
 				ServerID: p.ServerID, TenantID: p.TenantID, ProbeWindow: p.Window, Era: p.Era, Slow: p.Slow(), NotBefore: p.NotBefore(interval),
+				Outcome: p.Outcome, Reason: p.Reason, ProbedAt: p.At, TargetDigest: p.TargetDigest, NoTools: p.ToolsDigest == noTools,
 			}
 		}
 	}

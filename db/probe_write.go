@@ -13,6 +13,8 @@ func (e engine) record(ctx context.Context, tx bun.Tx, b probesToRecord) (fresh 
 	probes := tx.NewInsert().Model(&b.rows).On("CONFLICT (server_id, probe_window) DO NOTHING")
 	states := tx.NewInsert().Model(&b.states).On("CONFLICT (server_id) DO UPDATE").Set("probe_window = EXCLUDED.probe_window").
 		Set("era = COALESCE(NULLIF(EXCLUDED.era, ''), ps.era)").Set("slow = EXCLUDED.slow").Set("not_before = EXCLUDED.not_before").
+		Set("outcome = EXCLUDED.outcome").Set("reason = EXCLUDED.reason").Set("probed_at = EXCLUDED.probed_at").
+		Set("target_digest = EXCLUDED.target_digest").Set("no_tools = EXCLUDED.no_tools").
 		Where("ps.probe_window IS NULL OR ps.probe_window < EXCLUDED.probe_window")
 	if e.writesInWith {
 		var counts struct{ Probes int }

@@ -98,6 +98,12 @@ type (
 		ProbeWindow   time.Time `bun:"probe_window,nullzero"`
 		Slow          bool      `bun:"slow"`
 		NotBefore     time.Time `bun:"not_before,nullzero"`
+		// What the latest probe said, as its own row does.
+		Outcome      registry.Outcome `bun:"outcome"`
+		Reason       registry.Reason  `bun:"reason"`
+		ProbedAt     time.Time        `bun:"probed_at,nullzero"`
+		TargetDigest string           `bun:"target_digest"`
+		NoTools      bool             `bun:"no_tools"`
 	}
 )
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -84,12 +85,14 @@ func (s *Store) Servers(ctx context.Context, query ServerQuery) (views []ServerV
 		if !known {
 			return registry.Errorf(registry.ReasonInvalidOrder, "servers are ordered by name, create_time or update_time")
 		}
-		chosen, err := s.serverFilter(ctx, q, query)
+		chosen, counted, err := s.serverFilter(ctx, q, query)
 		if err != nil {
 			return err
 		}
-		if total, err = number(chosen.Count(ctx)); err != nil {
-			return err
+		if total = counted; counted < 0 {
+			if total, err = number(chosen.Count(ctx)); err != nil {
+				return err
+			}
 		}
 		chosen, err = query.after(chosen, query.Order.Desc, order.key != nil, order.sql, "s.server_id")
 		if err != nil {
@@ -111,30 +114,35 @@ func (s *Store) Servers(ctx context.Context, query ServerQuery) (views []ServerV
 	return views, next, total, err
 }
 
-func (s *Store) serverFilter(ctx context.Context, q bun.IDB, query ServerQuery) (*bun.SelectQuery, error) {
-	chosen, retired := s.servers(q), query.ShowRetired
+// serverFilter chooses servers and says how many they are, or -1 when that has to
+// be counted.
+func (s *Store) serverFilter(ctx context.Context, q bun.IDB, query ServerQuery) (chosen *bun.SelectQuery, total int, err error) {
 	now, err := s.db.engine.now(ctx, q)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
+	chosen, total = s.servers(q), -1
+	retired := query.ShowRetired || slices.Contains(query.Conditions, Condition{"state", OpIs, string(registry.StateRetired)})
 	for _, c := range query.Conditions {
-		retired = retired || c == Condition{"state", OpIs, string(registry.StateRetired)}
 		switch c.Field {
 		case "health":
-			chosen, err = s.asWell(ctx, q, chosen, c)
+			chosen, total, err = s.asWell(ctx, q, chosen, c, retired)
 		case "expiring":
 			chosen, err = s.db.engine.where(chosen, c, serverFields, s.tenant, now.Add(ExpiringSoon))
 		default:
 			chosen, err = s.db.engine.where(chosen, c, serverFields)
 		}
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
+	}
+	if len(query.Conditions) > 1 {
+		total = -1
 	}
 	if !retired {
 		chosen = chosen.Where("s.state <> ?", registry.StateRetired)
 	}
-	return chosen, nil
+	return chosen, total, nil
 }
 
 // views counts what the servers of a page have, in two queries for all.

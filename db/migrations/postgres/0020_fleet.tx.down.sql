@@ -1,0 +1,14 @@
+DROP TRIGGER mcp_servers_health_changes ON mcp_servers;
+DROP TRIGGER mcp_servers_health_begins ON mcp_servers;
+DROP FUNCTION mcp_servers_health();
+DROP INDEX mcp_servers_state;
+DROP INDEX server_probe_state_health;
+ALTER TABLE server_probe_state DROP COLUMN health_facts;
+ALTER TABLE server_probe_state DROP COLUMN discovered_at;
+ALTER TABLE server_probe_state DROP COLUMN server_target;
+ALTER TABLE server_probe_state DROP COLUMN server_facts;
+ALTER TABLE server_probe_state DROP COLUMN no_tools;
+ALTER TABLE server_probe_state DROP COLUMN target_digest;
+ALTER TABLE server_probe_state DROP COLUMN probed_at;
+ALTER TABLE server_probe_state DROP COLUMN reason;
+ALTER TABLE server_probe_state DROP COLUMN outcome;

@@ -1,0 +1,13 @@
+DROP TRIGGER mcp_servers_health_changes;
+DROP TRIGGER mcp_servers_health_begins;
+DROP INDEX mcp_servers_state;
+DROP INDEX server_probe_state_health;
+ALTER TABLE server_probe_state DROP COLUMN health_facts;
+ALTER TABLE server_probe_state DROP COLUMN discovered_at;
+ALTER TABLE server_probe_state DROP COLUMN server_target;
+ALTER TABLE server_probe_state DROP COLUMN server_facts;
+ALTER TABLE server_probe_state DROP COLUMN no_tools;
+ALTER TABLE server_probe_state DROP COLUMN target_digest;
+ALTER TABLE server_probe_state DROP COLUMN probed_at;
+ALTER TABLE server_probe_state DROP COLUMN reason;
+ALTER TABLE server_probe_state DROP COLUMN outcome;
