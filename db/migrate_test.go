@@ -114,7 +114,7 @@ func TestBothEnginesHaveTheSameTables(t *testing.T) {
 // SQLite's index of words, which Postgres has as an index.
 func schema(tb testing.TB, d *db.DB) map[string][]string {
 	tb.Helper()
-	query := `SELECT m.name, c.name, c."notnull" = 0 AND c.pk = 0 FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c
+	query := `SELECT m.name, c.name, c."notnull" = 0 AND c.pk = 0 FROM sqlite_master AS m JOIN pragma_table_xinfo(m.name) AS c
 WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND m.name NOT LIKE 'tool_words%' ORDER BY m.name, c.cid`
 	if isPostgres(d) {
 		query = `SELECT table_name, column_name, is_nullable = 'YES' FROM information_schema.columns WHERE table_schema = 'public' ORDER BY table_name, ordinal_position`

@@ -43,7 +43,7 @@ func (y *SystemStore) Vitals(ctx context.Context) (registry.Vitals, error) {
 			out.OldestReview = reviews[0].UTC()
 		}
 		var windows []time.Time
-		if err := q.NewSelect().TableExpr("server_probe_state").Column("probe_window").OrderExpr("probe_window DESC").Limit(1).Scan(ctx, &windows); err != nil {
+		if err := q.NewSelect().TableExpr("server_probe_state").Column("probe_window").Where("probe_window IS NOT NULL").OrderExpr("probe_window DESC").Limit(1).Scan(ctx, &windows); err != nil {
 			return err
 		}
 		if len(windows) > 0 {
