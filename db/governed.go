@@ -80,7 +80,7 @@ ON CONFLICT (tenant_id, aggregate) DO UPDATE SET seq = q.seq + 1 RETURNING seq`,
 	if err != nil {
 		return err
 	}
-	row, err := t.event(aggregate, seq, op, e)
+	row, err := t.event(ctx, aggregate, seq, op, e)
 	if err != nil {
 		return err
 	}

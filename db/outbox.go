@@ -8,6 +8,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"countersign/registry"
+	"countersign/telemetry"
 )
 
 // OutboxEvent is one event that waits to be delivered, or was.
@@ -27,7 +28,7 @@ func (t *tx) emit(ctx context.Context, server *serverRow, op registry.Operation,
 	rows := make([]outboxRow, len(events))
 	for i, e := range events {
 		server.EventSeq++
-		row, err := t.event(server.ServerID, server.EventSeq, op, e)
+		row, err := t.event(ctx, server.ServerID, server.EventSeq, op, e)
 		if err != nil {
 			return err
 		}
@@ -38,7 +39,7 @@ func (t *tx) emit(ctx context.Context, server *serverRow, op registry.Operation,
 }
 
 // event makes the row of an event.
-func (t *tx) event(aggregate string, seq int64, op registry.Operation, e registry.Event) (outboxRow, error) {
+func (t *tx) event(ctx context.Context, aggregate string, seq int64, op registry.Operation, e registry.Event) (outboxRow, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return outboxRow{}, err
@@ -49,6 +50,6 @@ func (t *tx) event(aggregate string, seq int64, op registry.Operation, e registr
 	}
 	return outboxRow{OutboxEvent: OutboxEvent{
 		EventID: id.String(), Type: e.Type, TenantID: t.tenant, Aggregate: aggregate, Seq: seq, Data: data, OccurredAt: t.now,
-		CorrelationID: op.ID, CausationID: op.ID,
+		CorrelationID: op.ID, CausationID: op.ID, TraceParent: telemetry.TraceParent(ctx),
 	}}, nil
 }

@@ -348,7 +348,7 @@ func (s *Store) TestSubscription(ctx context.Context, id string, op registry.Ope
 			return err
 		}
 		aggregate := "test/" + uuid.NewString() // in nobody's way
-		row, err := t.event(aggregate, 1, op, registry.Event{Type: registry.EventTest, Payload: registry.SubscriptionChanged{TenantID: t.tenant, SubscriptionID: u.SubscriptionID}})
+		row, err := t.event(ctx, aggregate, 1, op, registry.Event{Type: registry.EventTest, Payload: registry.SubscriptionChanged{TenantID: t.tenant, SubscriptionID: u.SubscriptionID}})
 		if err != nil {
 			return err
 		}

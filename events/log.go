@@ -15,7 +15,13 @@ type Logged struct{ Log *slog.Logger }
 
 // Deliver writes a line; it cannot fail.
 func (l Logged) Deliver(ctx context.Context, e registry.OutboxEvent, _ []byte) error {
-	l.Log.LogAttrs(ctx, slog.LevelInfo, "event", slog.String("type", string(e.Type)), slog.String("id", e.EventID), slog.String("tenant", e.TenantID),
-		slog.String("subject", e.Aggregate), slog.Int64("sequence", e.Seq), slog.String("data", string(e.Data)))
+	about := []slog.Attr{
+		slog.String("type", string(e.Type)), slog.String("id", e.EventID), slog.String("tenant", e.TenantID),
+		slog.String("subject", e.Aggregate), slog.Int64("sequence", e.Seq), slog.String("data", string(e.Data)),
+	}
+	if e.TraceParent != "" {
+		about = append(about, slog.String("traceparent", e.TraceParent))
+	}
+	l.Log.LogAttrs(ctx, slog.LevelInfo, "event", about...)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"countersign/registry"
@@ -45,4 +46,15 @@ func About(ctx context.Context, about ...attribute.KeyValue) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.SetAttributes(about...)
 	}
+}
+
+// TraceParent names the span of the context as W3C Trace Context writes it, ""
+// where nobody records: what goes on later is found by it (R160).
+func TraceParent(ctx context.Context) string {
+	if !Recording(ctx) {
+		return ""
+	}
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return carrier.Get("traceparent")
 }

@@ -153,7 +153,7 @@ func TestARegistrationIsOneTrace(t *testing.T) {
 	t.Parallel()
 	told := collectSpans(t)
 	d := newDev(t)
-	d.start(t, told.env()...)
+	d.start(t, told.env("COUNTERSIGN_EVENTS_LOG=true")...)
 	bring(t, d.admin(), "traced", d.demoURL(), verified)
 
 	const root = "countersign.registry.v1.McpServerService/RegisterMcpServer"
@@ -193,6 +193,17 @@ func TestARegistrationIsOneTrace(t *testing.T) {
 			t.Errorf("docs/telemetry.md does not show %s; -update-trace writes it", path)
 		}
 	}
+
+	// Its events lead back to it (R160).
+	trace := hex.EncodeToString(told.of(root)[0].GetTraceId())
+	until(t, "the events of the registration are delivered", patience, func() error {
+		for line := range strings.Lines(d.log.String()) {
+			if strings.Contains(line, "mcp-server-registered") && strings.Contains(line, "traceparent=00-"+trace) {
+				return nil
+			}
+		}
+		return fmt.Errorf("none has the trace %s", trace)
+	})
 
 	// Spans say whose they are and what they are about.
 	about := map[string]string{}
