@@ -12,6 +12,7 @@ import (
 	"countersign/failpoint"
 	"countersign/mcpclient"
 	"countersign/registry"
+	"countersign/telemetry"
 )
 
 // Discover meets a server and writes what it saw: the snapshot first, by its
@@ -28,6 +29,7 @@ func (a *Activities) Discover(ctx context.Context, in DiscoverInput) (ServerOutp
 	if view.State == registry.StateRetired || view.TargetDigest != in.TargetDigest {
 		return ServerOutput{Server: view.Server}, nil // nobody waits for this any more
 	}
+	telemetry.About(ctx, telemetry.KeyTenant.String(view.TenantID), telemetry.KeyServer.String(view.ServerID))
 	target, err := a.target(&view.Server, view.Connection, view.Command)
 	if err != nil {
 		return ServerOutput{}, err

@@ -182,9 +182,7 @@ func (a App) serve(ctx context.Context, secure func(net.Listener) net.Listener) 
 		SignsAudit:   a.Audit.Signer != nil,
 		UIOrigin:     origin(a.Config.Temporal.UIURL),
 	}
-	if a.Telemetry != nil {
-		options.Spans, options.Metrics, options.Instruments = a.Telemetry.Spans, a.Telemetry.Metrics, a.Telemetry.Instruments
-	}
+	a.Telemetry.observe(&options)
 	if a.InternalListener == nil {
 		return listen(ctx, secure(a.Listener), options)
 	}

@@ -70,6 +70,13 @@ func collectSpans(t *testing.T) *spans {
 	return s
 }
 
+// sent gives all of it as it came.
+func (s *spans) sent() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return bytes.Clone(s.body.Bytes())
+}
+
 // env makes a process send its spans here, besides what else its environment says.
 func (s *spans) env(more ...string) []string {
 	return append(more,
