@@ -138,9 +138,8 @@ type watch struct {
 
 	mu   sync.Mutex
 	last registry.Vitals
-	at   time.Time     // when it was counted; zero: never
-	next time.Time     // when it may be counted again
-	took time.Duration // the last time
+	at   time.Time // when it was counted; zero: never
+	next time.Time // when it may be counted again
 }
 
 const (
@@ -162,8 +161,7 @@ func (w *watch) look(ctx context.Context) (registry.Vitals, bool) {
 		ctx, cancel := context.WithTimeout(ctx, countFor)
 		defer cancel()
 		v, err := w.count(ctx)
-		w.took = time.Since(begin)
-		w.next = begin.Add(max(countAgain, countShare*w.took))
+		w.next = begin.Add(max(countAgain, countShare*time.Since(begin)))
 		if err == nil {
 			w.last, w.at = v, time.Now()
 		}

@@ -31,8 +31,6 @@ type Options struct {
 	Version string
 	Getenv  func(string) string // of the program
 	Scraped bool                // whether Pipelines.Scrape is wanted
-	// Spans receives spans besides the environment's exporter; for tests.
-	Spans sdktrace.SpanExporter
 }
 
 // Pipelines are what a process tells through.
@@ -81,23 +79,15 @@ func New(ctx context.Context, o Options) (*Pipelines, error) {
 }
 
 func (p *Pipelines) spans(ctx context.Context, o Options, about *resource.Resource) error {
-	options := []sdktrace.TracerProviderOption{sdktrace.WithResource(about)}
-	if o.asked("TRACES") {
-		exporter, err := autoexport.NewSpanExporter(ctx)
-		if err != nil {
-			return fmt.Errorf("the exporter of spans: %w", err)
-		}
-		options = append(options, sdktrace.WithBatcher(exporter))
-		p.Traces = true
+	if !o.asked("TRACES") {
+		return nil
 	}
-	if o.Spans != nil {
-		options = append(options, sdktrace.WithSyncer(o.Spans))
-		p.Traces = true
+	exporter, err := autoexport.NewSpanExporter(ctx)
+	if err != nil {
+		return fmt.Errorf("the exporter of spans: %w", err)
 	}
-	if p.Traces {
-		provider := sdktrace.NewTracerProvider(options...)
-		p.Spans, p.stop = provider, append(p.stop, provider.Shutdown)
-	}
+	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(about), sdktrace.WithBatcher(exporter))
+	p.Traces, p.Spans, p.stop = true, provider, append(p.stop, provider.Shutdown)
 	return nil
 }
 
