@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
@@ -62,10 +63,17 @@ type App struct {
 	Log       *slog.Logger
 }
 
+// gcPercent collects garbage sooner than Go does by default, unless GOGC says
+// otherwise: a discovery of ten thousand tools stays within 200 MB.
+const gcPercent = 60
+
 // Run works until the context is over or a part fails, and then stops in good
 // order: the api first says that it is not ready, then drains; then the worker,
 // which does what the api was asked for, lets running activities end.
 func (a App) Run(ctx context.Context) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	settings, err := a.settings(ctx)
 	if err != nil {
 		return err
