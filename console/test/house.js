@@ -165,7 +165,9 @@ export class House {
     });
     await page.goto(`${this.url}/console/${path}`);
     await page.getByRole("button", { name: `dev-${who} ` }).and(page.locator(`[value="${tenant}/dev-${who}"]`)).click();
-    await page.getByRole("heading", { level: 1 }).waitFor();
+    // A screen's own, in the frame: the pages of the sign-in have headings too.
+    const shown = () => page.locator("main#main").getByRole("heading", { level: 1 }).waitFor();
+    await shown();
     return {
       page, faults,
       /** Waits until nothing is being loaded. */
@@ -175,7 +177,7 @@ export class House {
       },
       goto: async (to) => {
         await page.goto(`${this.url}/console/${to}`);
-        await page.getByRole("heading", { level: 1 }).waitFor();
+        await shown();
       },
       close: async () => {
         await context.close();
