@@ -103,6 +103,7 @@ type Options struct {
 	DrainTimeout time.Duration                   // for requests that are under way then; 0: 20 s
 	DrainDelay   time.Duration                   // between "not ready" and the end of listening, for load balancers to notice
 	Program      Program                         // what runs
+	Commands     func(tenant string) []string    // names of the commands that a tenant may register; nil: none is known
 	Examine      func(context.Context) []Finding // checks the installation; nil: it cannot be
 	Receive      Receive                         // verifies events that others send; nil: none are received
 	Spans        trace.TracerProvider            // one span a call; nil: none

@@ -31,6 +31,10 @@ type premises struct{ *Handler }
 
 // GetInstallation implements InstallationService.
 func (p premises) GetInstallation(ctx context.Context, _ *pb.GetInstallationRequest) (*pb.GetInstallationResponse, error) {
+	caller, err := principalOf(ctx)
+	if err != nil {
+		return nil, err
+	}
 	program := p.opts.Program
 	out := &pb.GetInstallationResponse{
 		Version: program.Version, Revision: program.Revision, Modified: program.Modified, GoVersion: program.Go, Platform: program.Platform,
@@ -41,6 +45,9 @@ func (p premises) GetInstallation(ctx context.Context, _ *pb.GetInstallationRequ
 	out.Ready, checks = p.ready(ctx)
 	for _, c := range checks {
 		out.Checks = append(out.Checks, &pb.ReadinessCheck{Name: c.Name, Ok: c.OK, Optional: c.Optional, Reason: string(c.Reason)})
+	}
+	if p.opts.Commands != nil {
+		out.Commands = p.opts.Commands(caller.Tenant)
 	}
 	return out, nil
 }

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	pb "countersign/proto/countersign/registry/v1"
 	"countersign/registry"
 )
@@ -15,6 +17,7 @@ func TestTheInstallationSaysWhatRunsAndHowItIs(t *testing.T) {
 	began, release := make(chan struct{}), make(chan struct{})
 	h := open(t, func(o *Options) {
 		o.Program = Program{Version: "v1.2.3", Go: "go1.26", Platform: "linux/amd64", UI: "http://127.0.0.1:8233", Namespace: "default"}
+		o.Commands = func(tenant string) []string { return map[string][]string{alpha: {"files", "git"}}[tenant] }
 		o.Examine = func(context.Context) []Finding {
 			if slow.Load() {
 				close(began)
@@ -32,6 +35,10 @@ func TestTheInstallationSaysWhatRunsAndHowItIs(t *testing.T) {
 		if got.GetVersion() != "v1.2.3" || got.GetTemporalNamespace() != "default" || got.GetTemporalUi() == "" || !got.GetReady() || got.GetStartTime() == nil ||
 			len(got.GetChecks()) < 2 || got.GetChecks()[0].GetName() != "database" || !got.GetChecks()[0].GetOk() {
 			t.Errorf("%s: %v", face, got)
+		}
+		other := into(t, send(t, h, tokenOf(beta, registry.RoleObserver), doRuntime, &pb.GetInstallationRequest{}, nil), &pb.GetInstallationResponse{})
+		if diff := cmp.Diff([]string{"files", "git"}, got.GetCommands()); diff != "" || len(other.GetCommands()) != 0 {
+			t.Errorf("%s: %s; to another tenant %q", face, diff, other.GetCommands())
 		}
 		found := into(t, send(t, h, admin(alpha), doExamine, &pb.ExamineInstallationRequest{}, nil), &pb.ExamineInstallationResponse{}).GetFindings()
 		if len(found) != 3 || found[0].GetStatus() != pb.FindingStatus_FINDING_STATUS_OK || found[1].GetFix() != "set one" ||

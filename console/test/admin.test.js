@@ -8,7 +8,7 @@ import { House } from "./house.js";
 
 let house;
 before(async () => {
-  house = await House.open();
+  house = await House.open({ config: "commands:\n  - {name: files, argv: [/usr/bin/true], sandbox: none}\n  - {name: theirs, argv: [/usr/bin/true], sandbox: none, tenants: [another]}\n" });
   await house.registered("weather", "", house.protected);
   await house.approved("weather");
 });
@@ -154,6 +154,30 @@ test("a server and a connection are edited, also while somebody else does", asyn
   await dialog.getByRole("button", { name: "Save" }).click();
   await page.getByText("demo is changed").waitFor();
   await page.getByRole("table", { name: "Versions" }).getByText("2, newest").waitFor();
+  await visit.close();
+});
+
+test("a registration by command offers the names of commands, and takes others", async () => {
+  const visit = await house.enter("PlatformAdmin", { path: "register?by=command" });
+  const { page } = visit;
+  const command = page.getByRole("combobox", { name: "Command" });
+  await visit.settled();
+  await command.click();
+  await page.getByRole("option", { name: "files", exact: true }).waitFor();
+  assert.deepEqual(await page.getByRole("option").allTextContents(), ["files"]);
+  await page.getByRole("option", { name: "files", exact: true }).click();
+  await page.getByText("--command-ref files --wait").waitFor();
+  await command.fill("unheard-of");
+  await page.getByText("--command-ref unheard-of --wait").waitFor();
+  await command.fill("files");
+  await page.getByRole("textbox", { name: "Name" }).fill("local");
+  await page.getByRole("combobox", { name: "As whom" }).click();
+  await page.getByRole("option", { name: /exception/i }).click();
+  await page.getByRole("textbox", { name: "Why without authentication" }).fill("a command of a test");
+  await page.getByRole("button", { name: "Register", exact: true }).click();
+  await page.getByRole("heading", { name: "local", level: 1 }).waitFor();
+  const { server } = await house.call("McpServerService/GetMcpServer", { serverId: "local" });
+  assert.equal(server.commandRef, "files");
   await visit.close();
 });
 

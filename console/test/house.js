@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -67,7 +67,11 @@ export class House {
     house.demoControl = `http://127.0.0.1:${demo}/demo`;
     const args = ["--listen", `127.0.0.1:${api}`, "--temporal-listen", `127.0.0.1:${temporal}`, "--temporal-ui-listen", `127.0.0.1:${ui}`,
       "--demo-listen", `127.0.0.1:${demo}`, "--data-dir", house.dir, "--probe-interval", probeInterval];
-    if (config) args.push("--config", config);
+    if (config) {
+      const file = join(house.dir, "config.yaml");
+      await writeFile(file, config);
+      args.push("--config", file);
+    }
     house.process = await start("countersign-dev", args, /tools resolve demo\.hash_compute/);
     house.tokens = JSON.parse(await readFile(join(house.dir, "tokens.json"), "utf8"));
     house.browser = await chromium.launch({ executablePath: chrome, args: ["--no-sandbox", "--disable-dev-shm-usage"] });

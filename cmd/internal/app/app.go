@@ -91,7 +91,7 @@ func (a App) Run(ctx context.Context) error {
 		// The listener takes connections already; they are answered from here on.
 		group.Go(func() error {
 			defer close(drained)
-			return a.serve(ctx, secure)
+			return a.serve(ctx, secure, settings)
 		})
 	}
 	if a.Worker {
@@ -158,7 +158,7 @@ func (a App) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-func (a App) serve(ctx context.Context, secure func(net.Listener) net.Listener) error {
+func (a App) serve(ctx context.Context, secure func(net.Listener) net.Listener, settings *settings) error {
 	engine := workflows.NewClient(a.Temporal, a.Namespace, a.Config.Temporal.UIURL)
 	networks, err := a.Config.ConnectionNetworks()
 	if err != nil {
@@ -182,6 +182,7 @@ func (a App) serve(ctx context.Context, secure func(net.Listener) net.Listener) 
 		Base:         a.Config.Console.BasePath,
 		Fallback:     a.Fallback,
 		Program:      a.program(),
+		Commands:     settings.commands,
 		Examine:      a.Examine,
 		Open:         a.open(),
 		Limits:       limiter(a.Config.Limits),

@@ -56,6 +56,11 @@ func (s *settings) command(tenant, ref string) (registry.Command, error) {
 	return s.current.Load().commands.Find(tenant, ref)
 }
 
+// commands names those that a tenant may use.
+func (s *settings) commands(tenant string) []string {
+	return s.current.Load().commands.Names(tenant)
+}
+
 // settings gives the settings of this process, and reads the configuration
 // again on each SIGHUP until the context is over.
 func (a App) settings(ctx context.Context) (*settings, error) {

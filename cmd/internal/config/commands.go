@@ -58,6 +58,10 @@ type allowed struct {
 	tenants []string
 }
 
+func (k allowed) serves(tenant string) bool {
+	return len(k.tenants) == 0 || slices.Contains(k.tenants, tenant)
+}
+
 // AllowList checks the configured commands.
 func (c Config) AllowList() (AllowList, error) {
 	list := AllowList{}
@@ -93,11 +97,23 @@ func (c Config) AllowList() (AllowList, error) {
 // other tenants looks like one that is not there.
 func (l AllowList) Find(tenant, ref string) (registry.Command, error) {
 	k, known := l[ref]
-	if !known || len(k.tenants) > 0 && !slices.Contains(k.tenants, tenant) {
+	if !known || !k.serves(tenant) {
 		return registry.Command{}, registry.Errorf(registry.ReasonUnknownCommand, "the operator's allow-list has no command %q for tenant %s", ref, tenant).
 			WithNext("have the operator add it to commands in the configuration of the workers")
 	}
 	return k.command, nil
+}
+
+// Names gives the names of the commands that a tenant may use, in order.
+func (l AllowList) Names(tenant string) []string {
+	var out []string
+	for name, k := range l {
+		if k.serves(tenant) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // leads gives where the links lead from a program, in the root that it has. Where

@@ -54,6 +54,12 @@ func TestCommandsAreReadAsWritten(t *testing.T) {
 	if open, err := list.Find("globex", "open"); err != nil || open.Sandbox != registry.SandboxNone {
 		t.Errorf("%+v %v", open, err)
 	}
+	if diff := cmp.Diff([]string{"files", "open"}, list.Names("acme")); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"open"}, list.Names("globex")); diff != "" {
+		t.Error(diff)
+	}
 	_, foreign := list.Find("globex", "files")
 	_, none := list.Find("globex", "fileX")
 	if registry.ReasonOf(foreign) != registry.ReasonUnknownCommand || strings.ReplaceAll(foreign.Error(), "files", "fileX") != none.Error() {

@@ -10,6 +10,7 @@ import { ConnectionService } from "../../gen/countersign/registry/v1/connection_
 import { McpServerService } from "../../gen/countersign/registry/v1/mcp_server_service_pb";
 import { PolicyService } from "../../gen/countersign/registry/v1/policy_service_pb";
 import { McpAuthentication, McpDirection, McpTransport } from "../../gen/countersign/registry/v1/types_pb";
+import { CommandName } from "../../parts/CommandName";
 import { EmptyState } from "../../parts/EmptyState";
 import { Page } from "../../parts/Page";
 import { Problem } from "../../parts/Problem";
@@ -66,7 +67,7 @@ function Form() {
                 {test.data?.report && <TestReport of={test.data.report} />}
               </>
             )}
-            {by === "command" && <TextInput label="Command" required description="A name of the operator's list of commands" placeholder="filesystem" {...field("commandRef")} />}
+            {by === "command" && <CommandName value={of.commandRef} onChange={(commandRef) => setOf({ ...of, commandRef })} />}
             <Select label="As whom" allowDeselect={false} data={ways.map((w) => ({ value: String(w), label: authenticationWord[w] }))} value={String(way)} onChange={(v) => setWay(Number(v))} />
             {way === McpAuthentication.NONE_EXCEPTION && <TextInput label="Why without authentication" required description="It is an exception that a PlatformAdmin approves, and that ends" {...field("exceptionReason")} />}
             <Select label="Policy" allowDeselect={false} data={[...new Set(["default", ...(policies.data?.policies.map((p) => p.name) ?? [])])]} value={policy} onChange={(v) => setPolicy(v ?? "default")} />

@@ -4,6 +4,7 @@ import { useState } from "react";
 import { useAction } from "../../api/action";
 import { McpServerService } from "../../gen/countersign/registry/v1/mcp_server_service_pb";
 import { type McpServer, McpTransport } from "../../gen/countersign/registry/v1/types_pb";
+import { CommandName } from "../../parts/CommandName";
 import { Edit, labelsOf } from "../../parts/Edit";
 import { count } from "../../parts/words";
 
@@ -54,7 +55,7 @@ export function EditServer({ of: now, onClose }: { of: McpServer; onClose: () =>
       <Textarea label="Labels" description="key=value, one on each line" autosize {...field("labels")} />
       <TextInput label="Version of the product" {...field("product_version")} />
       <TextInput label="Policy" required {...field("governance_policy_ref")} />
-      {loaded.transport === McpTransport.STDIO ? <TextInput label="Command" required {...field("command_ref")} />
+      {loaded.transport === McpTransport.STDIO ? <CommandName value={of.command_ref} onChange={(name) => setOf({ ...of, command_ref: name })} />
         : loaded.endpointRef ? <TextInput label="Connection" required {...field("endpoint_ref")} />
           : <><TextInput label="URL" required type="url" {...field("endpoint_url")} /><TextInput label="Dialled at" description="Empty: where the URL says" {...field("dial_address")} /></>}
     </Edit>

@@ -139,7 +139,11 @@ type GetInstallationResponse struct {
 	// Whether requests can be served.
 	Ready bool `protobuf:"varint,9,opt,name=ready,proto3" json:"ready,omitempty"`
 	// What that rests on.
-	Checks        []*ReadinessCheck `protobuf:"bytes,10,rep,name=checks,proto3" json:"checks,omitempty"`
+	Checks []*ReadinessCheck `protobuf:"bytes,10,rep,name=checks,proto3" json:"checks,omitempty"`
+	// Names for command_ref in a registration: the commands that the caller's tenant
+	// may use, as the process that answers is configured. What workers are configured
+	// with decides; none, where only they know the commands.
+	Commands      []string `protobuf:"bytes,11,rep,name=commands,proto3" json:"commands,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -240,6 +244,13 @@ func (x *GetInstallationResponse) GetReady() bool {
 func (x *GetInstallationResponse) GetChecks() []*ReadinessCheck {
 	if x != nil {
 		return x.Checks
+	}
+	return nil
+}
+
+func (x *GetInstallationResponse) GetCommands() []string {
+	if x != nil {
+		return x.Commands
 	}
 	return nil
 }
@@ -487,7 +498,7 @@ var File_countersign_registry_v1_installation_service_proto protoreflect.FileDes
 const file_countersign_registry_v1_installation_service_proto_rawDesc = "" +
 	"\n" +
 	"2countersign/registry/v1/installation_service.proto\x12\x17countersign.registry.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x18\n" +
-	"\x16GetInstallationRequest\"\x88\x03\n" +
+	"\x16GetInstallationRequest\"\xa4\x03\n" +
 	"\x17GetInstallationResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\tR\brevision\x12\x1a\n" +
@@ -502,7 +513,8 @@ const file_countersign_registry_v1_installation_service_proto_rawDesc = "" +
 	"\x12temporal_namespace\x18\b \x01(\tR\x11temporalNamespace\x12\x14\n" +
 	"\x05ready\x18\t \x01(\bR\x05ready\x12?\n" +
 	"\x06checks\x18\n" +
-	" \x03(\v2'.countersign.registry.v1.ReadinessCheckR\x06checks\"h\n" +
+	" \x03(\v2'.countersign.registry.v1.ReadinessCheckR\x06checks\x12\x1a\n" +
+	"\bcommands\x18\v \x03(\tR\bcommands\"h\n" +
 	"\x0eReadinessCheck\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02ok\x18\x02 \x01(\bR\x02ok\x12\x1a\n" +

@@ -1,1 +1,0 @@
-import{_ as o,g as a}from"./common-C2WYb1SW.js";export{o as SubscriptionState,a as default};

@@ -1,1 +1,0 @@
-import{l as o,u as a}from"./common-C2WYb1SW.js";export{a as addressOf,o as default};
