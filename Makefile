@@ -79,7 +79,7 @@ conformance: $(CONFORMANCE) ## run the public conformance suite for MCP clients;
 # PATTERN= takes some of the tests: a part of the names.
 .PHONY: test-console
 test-console: $(CONSOLE_TEST) ## drive the console of a development process with a browser; installs chromium if there is none
-	mkdir -p .cache/console-test && go build -o .cache/console-test/ ./cmd/countersign ./cmd/countersign-dev ./mcptest/cmd/faulty
+	mkdir -p .cache/console-test && go build -o .cache/console-test/ ./cmd/countersign ./cmd/countersign-dev ./cmd/internal/longago ./mcptest/cmd/faulty
 	CHROMIUM=$$(scripts/chromium.sh) CONSOLE_TEST_PROGRAMS=$(CURDIR)/.cache/console-test \
 		node --test --test-concurrency=1 $(if $(PATTERN),--test-name-pattern='$(PATTERN)') console/test/*.test.js
 

@@ -8,7 +8,8 @@ import { House } from "./house.js";
 
 let house;
 before(async () => {
-  house = await House.open({ config: "commands:\n  - {name: files, argv: [/usr/bin/true], sandbox: none}\n  - {name: theirs, argv: [/usr/bin/true], sandbox: none, tenants: [another]}\n" });
+  // Nobody listens at port 1: the bus takes nothing.
+  house = await House.open({ config: "events: {nats: {url: 'nats://127.0.0.1:1'}}\ncommands:\n  - {name: files, argv: [/usr/bin/true], sandbox: none}\n  - {name: theirs, argv: [/usr/bin/true], sandbox: none, tenants: [another]}\n" });
   await house.registered("weather", "", house.protected);
   await house.approved("weather");
 });
@@ -96,6 +97,46 @@ test("a subscription is made, tried and deleted", async () => {
   await page.getByText("Nobody is told of changes here yet").waitFor();
   hook.close();
   await visit.close();
+});
+
+test("what a bus did not take is seen, and sent again", async () => {
+  await house.call("EventService/CreateSubscription", { subscriptionId: "idle", direction: "SUBSCRIPTION_DIRECTION_RECEIVE", spec: { secret: "env:COUNTERSIGN_DEMO_CLIENT_SECRET" } });
+  const visit = await house.enter("PlatformAdmin", { path: "events" });
+  const { page } = visit;
+  const bus = page.getByRole("table", { name: "Buses of the installation" }).getByRole("row").filter({ hasText: "installation.nats" });
+  await bus.getByText(/deliver(y is|ies are) under way/).waitFor();
+  const failed = async (state) => (await house.call("EventService/ListDeliveries", { subscriptionId: "installation.nats", state, pageSize: 200 })).deliveries ?? [];
+  await house.until("a delivery has failed", async () => (await failed("DELIVERY_STATE_PENDING")).some((d) => d.attempts > 0));
+  await house.failedLongAgo("installation/nats");
+  const yesterday = Date.now() - 24 * 3600_000;
+  await house.until("all that failed long ago is dead", async () => (await failed("DELIVERY_STATE_DEAD")).length > 0
+    && !(await failed("DELIVERY_STATE_PENDING")).some((d) => d.firstAttemptTime && Date.parse(d.firstAttemptTime) < yesterday), 90_000);
+  await page.reload();
+  await bus.getByText(/dead letter/).waitFor();
+  // Of the two lists the keys are of the first, or of the one that one is in.
+  await page.getByRole("link", { name: "idle" }).waitFor();
+  const focused = () => page.evaluate(() => document.activeElement.textContent);
+  await page.keyboard.press("j");
+  assert.equal(await focused(), "idle");
+  await bus.getByRole("link", { name: "installation.nats" }).focus();
+  await page.keyboard.press("k");
+  assert.equal(await focused(), "installation.nats");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "installation.nats", level: 1 }).waitFor();
+  assert.match(page.url(), /state=dead/);
+  const letters = page.getByRole("table", { name: "Deliveries" });
+  await letters.getByText("the stream did not take the event").first().waitFor();
+  await page.getByRole("button", { name: /^Replay \d+ dead letters?$/ }).click();
+  await page.getByText(/\d+ events? on the way again/).waitFor();
+  await page.getByText("No delivery is in this state").waitFor();
+  await page.getByRole("button", { name: "Show all" }).click();
+  await letters.getByText("under way").first().waitFor();
+  await house.call("EventService/DeleteSubscription", { subscriptionId: "idle" });
+  await visit.close();
+  const reader = await house.enter("Auditor", { path: "events/installation.nats" });
+  await reader.page.getByRole("table", { name: "Deliveries" }).waitFor();
+  assert.equal(await reader.page.getByRole("button", { name: /^Replay/ }).count(), 0, "who may not replay is offered it");
+  await reader.close();
 });
 
 test("a descriptor is drafted, published and deprecated", async () => {

@@ -103,6 +103,11 @@ export class House {
     return stdout ? JSON.parse(stdout) : undefined;
   }
 
+  /** Lets a sink of events look as if it had failed for two days: its next failure is a dead letter. */
+  async failedLongAgo(sink) {
+    await promisify(execFile)(join(programs, "longago"), [join(this.dir, "countersign.db"), sink]);
+  }
+
   token(role, tenant = "default") {
     return tenant === "default" ? this.tokens[role] : this.tokens[tenant][role];
   }

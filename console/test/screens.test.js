@@ -26,7 +26,7 @@ async function addresses() {
   const shown = await visit.page.getByRole("navigation", { name: "Screens" }).getByRole("link").evaluateAll((links) => links.map((l) => l.getAttribute("href")));
   await visit.close();
   assert.ok(shown.length >= 4, `the navigation shows ${shown}`);
-  return [...shown.map((href) => href.replace(/^\/console\//, "")), "policies/default", "policies/new", "connections/demo", "providers/weather", "capabilities?server=weather", "register", "register?by=connection", "servers/weather",
+  return [...shown.map((href) => href.replace(/^\/console\//, "")), "policies/default", "policies/new", "events/installation.nats", "connections/demo", "providers/weather", "capabilities?server=weather", "register", "register?by=connection", "servers/weather",
     ...["tools", "resources", "prompts", "versions", "runs", "health", "definition"].map((tab) => `servers/weather?tab=${tab}`), "servers/waiting", "servers/nobody",
     "servers/waiting/review", "servers/weather/review", "tools/weather.hash_compute",
     "audit?object=weather", "nowhere"];

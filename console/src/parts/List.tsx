@@ -26,6 +26,9 @@ export function List<T>({ caption, columns, rows, rowKey, stale = false }: {
 }) {
   const body = useRef<HTMLTableSectionElement>(null);
   const step = (by: 1 | -1) => {
+    // Of several lists on a screen the keys are of the one that one is in, or else of the first.
+    const here = document.activeElement?.closest("table.list") ?? document.querySelector("table.list");
+    if (here !== body.current?.parentElement) return;
     const all = [...(body.current?.rows ?? [])].map((row) => row.querySelector<HTMLElement>("a[href], button")).filter((e) => e !== null);
     const at = all.findIndex((e) => e.closest("tr")?.contains(document.activeElement));
     all[Math.min(Math.max(at + by, 0), all.length - 1)]?.focus();

@@ -31,7 +31,7 @@ function State({ of: d }: { of: Delivery }) {
 }
 
 /** The delivery log, the latest first; what is dead can be sent again, one by one or all of it. */
-export function Deliveries({ of: s }: { of: Subscription }) {
+export function Deliveries({ of: s }: { of: Pick<Subscription, "subscriptionId" | "dead"> }) {
   const [state, setState] = useParam("state");
   const paging = usePaging();
   const may = useMay();

@@ -1,11 +1,11 @@
-import { Anchor, Button, Code, Text } from "@mantine/core";
+import { Anchor, Button, Code, Text, Title } from "@mantine/core";
 import { IconAlertTriangle, IconCircleCheck, IconPlayerPause, IconPlus } from "@tabler/icons-react";
 import { useState } from "react";
 import { Link } from "react-router";
 
 import { useLive } from "../../api/live";
 import { useMay } from "../../auth/me";
-import { EventService, type Subscription, SubscriptionDirection } from "../../gen/countersign/registry/v1/event_service_pb";
+import { type Bus, EventService, type Subscription, SubscriptionDirection } from "../../gen/countersign/registry/v1/event_service_pb";
 import { Chip } from "../../parts/Chip";
 import { CopyCommand } from "../../parts/Copy";
 import { EmptyState } from "../../parts/EmptyState";
@@ -15,6 +15,7 @@ import { Page } from "../../parts/Page";
 import { Problem } from "../../parts/Problem";
 import { Time } from "../../parts/Time";
 import { count } from "../../parts/words";
+import { BusState } from "./Bus";
 import { NewSubscription } from "./NewSubscription";
 
 const columns: Column<Subscription>[] = [
@@ -40,6 +41,11 @@ const columns: Column<Subscription>[] = [
   },
   { key: "state", header: "State", cell: (s) => <SubscriptionState of={s} /> },
   { key: "made", header: "Made", cell: (s) => <><Time at={s.createTime} /><Text size="xs" c="dimmed"><Escaped text={s.createdBy} /></Text></> },
+];
+
+const busColumns: Column<Bus>[] = [
+  { key: "bus", header: "Bus", cell: (b) => <Anchor component={Link} to={`/events/${encodeURIComponent(b.sink)}${b.dead > 0 ? "?state=dead" : ""}`} fw={600}>{b.sink}</Anchor> },
+  { key: "state", header: "State", cell: (b) => <BusState of={b} /> },
 ];
 
 /** Whether a subscription works, and what waits in it. */
@@ -72,6 +78,12 @@ export default function Events() {
           <CopyCommand command="countersign events subscribe ID --url https://hooks.example/mcp --secret env:HOOK_SECRET" />
         </EmptyState>
       ))}
+      {data && data.buses.length > 0 && (
+        <section>
+          <Title order={2} size="h4" mt="lg" mb="xs">Buses that did not get all of your events</Title>
+          <List caption="Buses of the installation" columns={busColumns} rows={data.buses} rowKey={(b) => b.sink} />
+        </section>
+      )}
       {making && <NewSubscription onClose={() => setMaking(false)} />}
     </Page>
   );

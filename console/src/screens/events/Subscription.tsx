@@ -17,14 +17,20 @@ import { Page } from "../../parts/Page";
 import { Problem } from "../../parts/Problem";
 import { Time } from "../../parts/Time";
 import { count } from "../../parts/words";
+import { Bus, isBus } from "./Bus";
 import { Deliveries } from "./Deliveries";
 import { SubscriptionState } from "./Events";
 
 const up = [{ label: "Events", to: "/events" }];
 
-/** One subscription: what it wants, and what became of each delivery. */
-export default function Subscription() {
+/** A subscription or a bus. */
+export default function Receiver() {
   const { id = "" } = useParams();
+  return isBus(id) ? <Bus key={id} sink={id} /> : <Subscription key={id} id={id} />;
+}
+
+/** One subscription: what it wants, and what became of each delivery. */
+function Subscription({ id }: { id: string }) {
   const { data, error, refetch } = useLive(EventService.method.getSubscription, { subscriptionId: id }, { every: 5_000 });
   if (error && problemOf(error).notFound) {
     return <Page title={id} up={up}><EmptyState kind="missing" title="There is no such subscription" /></Page>;

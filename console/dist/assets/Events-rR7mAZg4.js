@@ -1,1 +1,0 @@
-import{_ as o,v as a}from"./common-A4F4QiQy.js";export{a as SubscriptionState,o as default};
