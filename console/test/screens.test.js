@@ -56,6 +56,60 @@ test("every screen fits, is sound and accessible", async (t) => {
   }
 });
 
+/** Dialogs: where each is, and what opens it. */
+const dialogs = {
+  "Go to": { at: "servers", open: (page) => page.keyboard.press("Control+k") },
+  "Go to, with what was found": {
+    at: "servers", name: "Go to", open: async (page) => {
+      await page.keyboard.press("Control+k");
+      await page.getByRole("combobox", { name: "A screen, server or tool" }).fill("weather");
+      await page.getByRole("option", { name: /weather\.hash_compute/ }).waitFor();
+    },
+  },
+  "Go to, with nothing found": {
+    at: "servers", name: "Go to", open: async (page) => {
+      await page.keyboard.press("Control+k");
+      await page.getByRole("combobox", { name: "A screen, server or tool" }).fill("nothing-of-this-name");
+      await page.getByText("Nothing has this name").waitFor();
+    },
+  },
+  "Keys": { at: "servers", open: (page) => page.keyboard.press("?") },
+  "Delete demo": { at: "connections/demo", open: (page) => page.getByRole("button", { name: "Delete", exact: true }).click() },
+  "Edit weather": { at: "servers/weather", open: (page) => page.getByRole("button", { name: "Edit", exact: true }).click() },
+  "New subscription": { at: "events", open: (page) => page.getByRole("button", { name: "New subscription" }).click() },
+};
+
+test("every dialog fits, is sound and accessible", async (t) => {
+  for (const scheme of ["light", "dark"]) {
+    const visit = await house.enter("PlatformAdmin", { scheme });
+    const { page } = visit;
+    for (const [what, { at, name = what, open }] of Object.entries(dialogs)) {
+      await t.test(`${what}, ${scheme}`, async () => {
+        await page.setViewportSize({ width: widths.at(-1), height: 900 });
+        await visit.goto(at);
+        await visit.settled();
+        await open(page);
+        const dialog = page.getByRole("dialog", { name, exact: true });
+        await dialog.waitFor();
+        await page.getByText("Asking what it would touch").waitFor({ state: "detached" });
+        for (const width of widths.toReversed()) {
+          await page.setViewportSize({ width, height: 900 });
+          const { x, width: wide } = await dialog.boundingBox();
+          assert.ok(x >= 0 && x + wide <= width, `at ${width} px it is from ${x} to ${x + wide}`);
+          assert.deepEqual(await serious(page), [], `at ${width} px`);
+        }
+        // The keyboard stays inside, and Escape leads out.
+        for (let i = 0; i < 12; i++) await page.keyboard.press("Tab");
+        assert.ok(await dialog.evaluate((d) => d.contains(document.activeElement)), "the focus left the dialog");
+        await page.keyboard.press("Escape");
+        await dialog.waitFor({ state: "detached" });
+        assert.deepEqual(visit.faults.splice(0), []);
+      });
+    }
+    await visit.close();
+  }
+});
+
 /** What axe finds that is serious, also by the one of its experiments that WCAG 2.1 asks for (2.5.3). */
 async function serious(page) {
   await page.evaluate(axe);
