@@ -81,7 +81,7 @@ conformance: $(CONFORMANCE) ## run the public conformance suite for MCP clients;
 test-console: $(CONSOLE_TEST) ## drive the console of a development process with a browser; installs chromium if there is none
 	mkdir -p .cache/console-test && go build -o .cache/console-test/ ./cmd/countersign ./cmd/countersign-dev ./cmd/internal/longago ./mcptest/cmd/faulty
 	CHROMIUM=$$(scripts/chromium.sh) CONSOLE_TEST_PROGRAMS=$(CURDIR)/.cache/console-test \
-		node --test --test-concurrency=1 $(if $(PATTERN),--test-name-pattern='$(PATTERN)') console/test/*.test.js
+		node --test --test-force-exit --test-concurrency=1 $(if $(PATTERN),--test-name-pattern='$(PATTERN)') console/test/*.test.js
 
 .PHONY: screenshots
 screenshots: $(CONSOLE_TEST) ## make the pictures of docs/images anew, of the console of a development process

@@ -180,8 +180,14 @@ func (c connections) DeleteConnection(ctx context.Context, req *pb.DeleteConnect
 		return nil, err
 	}
 	callOf(ctx).sent = true
-	err = d.store.DeleteConnection(ctx, req.GetName(), req.GetEtag(), d.operation("delete_connection", "", ""))
-	return &pb.DeleteConnectionResponse{}, notFound(err, "connection", req.GetName())
+	was, err := d.store.ConnectionView(ctx, req.GetName(), 0)
+	if err == nil {
+		err = d.deletions(req.GetDryRun()).DeleteConnection(ctx, req.GetName(), req.GetEtag(), d.operation("delete_connection", "", ""))
+	}
+	if err != nil {
+		return nil, notFound(err, "connection", req.GetName())
+	}
+	return &pb.DeleteConnectionResponse{Connection: connectionOut(&was), DryRun: req.GetDryRun()}, nil
 }
 
 // TestConnection implements ConnectionService.

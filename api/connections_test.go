@@ -143,7 +143,19 @@ func TestTheLifeOfAConnection(t *testing.T) {
 	if o := ways["REST"](t, h, admin(alpha), doCut, &pb.DeleteConnectionRequest{Name: "search", Etag: `"1"`}, nil); o.reason != string(registry.ReasonStaleEtag) {
 		t.Errorf("deleting what it was comes to %+v", o)
 	}
-	rest[*pb.DeleteConnectionResponse](t, h, doCut, &pb.DeleteConnectionRequest{Name: "search", Etag: `"2"`}, nil)
+	h.onlyTried(t, func() {
+		if o := ways["gRPC"](t, h, admin(alpha), doCut, &pb.DeleteConnectionRequest{Name: "search", Etag: `"1"`, DryRun: true}, nil); o.reason != string(registry.ReasonStaleEtag) {
+			t.Errorf("trying to delete what it was comes to %+v", o)
+		}
+		tried, _ := rest[*pb.DeleteConnectionResponse](t, h, doCut, &pb.DeleteConnectionRequest{Name: "search", Etag: `"2"`, DryRun: true}, nil)
+		if c := tried.GetConnection(); !tried.GetDryRun() || c.GetDeleted() || c.GetVersion() != 2 {
+			t.Errorf("trying it says %v", tried)
+		}
+	})
+	cut, _ := rest[*pb.DeleteConnectionResponse](t, h, doCut, &pb.DeleteConnectionRequest{Name: "search", Etag: `"2"`}, nil)
+	if cut.GetDryRun() || cut.GetConnection().GetVersion() != 2 {
+		t.Errorf("deleting it says %v", cut)
+	}
 	for _, procedure := range []string{doWay, doReroute, doCut, doDial} {
 		if o := ways["REST"](t, h, admin(alpha), procedure, about[procedure]("search", ""), nil); o.reason != string(registry.ReasonConnectionNotFound) || o.status != http.StatusNotFound {
 			t.Errorf("%s of a deleted one comes to %+v", procedure, o)

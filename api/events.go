@@ -82,11 +82,11 @@ func (n notices) GetSubscription(ctx context.Context, req *pb.GetSubscriptionReq
 	if err != nil {
 		return nil, err
 	}
-	u, err := d.store.Subscription(ctx, req.GetSubscriptionId())
+	u, err := d.store.SubscriptionView(ctx, req.GetSubscriptionId())
 	if err != nil {
 		return nil, notFound(err, "subscription", req.GetSubscriptionId())
 	}
-	return &pb.GetSubscriptionResponse{Subscription: subscriptionOut(db.SubscriptionView{Subscription: u})}, nil
+	return &pb.GetSubscriptionResponse{Subscription: subscriptionOut(u)}, nil
 }
 
 // ListSubscriptions implements EventService.
@@ -159,8 +159,14 @@ func (n notices) DeleteSubscription(ctx context.Context, req *pb.DeleteSubscript
 		return nil, err
 	}
 	callOf(ctx).sent = true
-	err = d.store.DeleteSubscription(ctx, req.GetSubscriptionId(), req.GetEtag(), d.operation("delete_subscription", "", ""))
-	return &pb.DeleteSubscriptionResponse{}, notFound(err, "subscription", req.GetSubscriptionId())
+	was, err := d.store.SubscriptionView(ctx, req.GetSubscriptionId())
+	if err == nil {
+		err = d.deletions(req.GetDryRun()).DeleteSubscription(ctx, req.GetSubscriptionId(), req.GetEtag(), d.operation("delete_subscription", "", ""))
+	}
+	if err != nil {
+		return nil, notFound(err, "subscription", req.GetSubscriptionId())
+	}
+	return &pb.DeleteSubscriptionResponse{Subscription: subscriptionOut(was), DryRun: req.GetDryRun()}, nil
 }
 
 // TestSubscription implements EventService.

@@ -75,6 +75,16 @@ func TestSubscriptionsAreMadeChangedAndDeleted(t *testing.T) {
 	if s := list.GetSubscriptions(); len(s) != 2 || s[1].GetReceivePath() != "/events/alpha/in" || s[0].GetReceivePath() != "" {
 		t.Errorf("%v", list)
 	}
+	got, _ := rest[*pb.GetSubscriptionResponse](t, h, doHook, &pb.GetSubscriptionRequest{SubscriptionId: "hook"}, nil)
+	if !proto.Equal(got.GetSubscription(), list.GetSubscriptions()[0]) {
+		t.Errorf("by itself it is %v, in the list %v", got.GetSubscription(), list.GetSubscriptions()[0])
+	}
+	h.onlyTried(t, func() {
+		tried, _ := rest[*pb.DeleteSubscriptionResponse](t, h, doUnhook, &pb.DeleteSubscriptionRequest{SubscriptionId: "hook", Etag: `"2"`, DryRun: true}, nil)
+		if !tried.GetDryRun() || !proto.Equal(tried.GetSubscription(), got.GetSubscription()) {
+			t.Errorf("trying to delete it says %v", tried)
+		}
+	})
 	rest[*pb.DeleteSubscriptionResponse](t, h, doUnhook, &pb.DeleteSubscriptionRequest{SubscriptionId: "hook", Etag: `"2"`}, nil)
 	if o := ways["REST"](t, h, admin(alpha), doHook, about[doHook]("hook", ""), nil); o.reason != string(registry.ReasonSubscriptionNotFound) {
 		t.Errorf("%+v", o)

@@ -506,6 +506,16 @@ func (h *house) audits(t *testing.T, tenant, action string) []db.AuditEntry {
 	return slices.DeleteFunc(all, func(e db.AuditEntry) bool { return e.Action != action })
 }
 
+// onlyTried wants no trace of what fn asks.
+func (h *house) onlyTried(t *testing.T, fn func()) {
+	t.Helper()
+	before := len(h.trail(t))
+	fn()
+	if after := len(h.trail(t)); after != before {
+		t.Errorf("the audit trail had %d rows and has %d", before, after)
+	}
+}
+
 func with(pairs ...string) http.Header {
 	out := http.Header{}
 	for i := 0; i < len(pairs); i += 2 {

@@ -359,6 +359,12 @@ func (p providers) DeleteToolProvider(ctx context.Context, req *pb.DeleteToolPro
 		return nil, err
 	}
 	callOf(ctx).sent = true
-	err = d.store.DeleteProvider(ctx, req.GetName(), req.GetEtag(), d.operation("delete_provider", "", ""))
-	return &pb.DeleteToolProviderResponse{}, notFound(err, "provider", req.GetName())
+	was, err := d.store.Provider(ctx, req.GetName())
+	if err == nil {
+		err = d.deletions(req.GetDryRun()).DeleteProvider(ctx, req.GetName(), req.GetEtag(), d.operation("delete_provider", "", ""))
+	}
+	if err != nil {
+		return nil, notFound(err, "provider", req.GetName())
+	}
+	return &pb.DeleteToolProviderResponse{Provider: providerOut(&was), DryRun: req.GetDryRun()}, nil
 }

@@ -95,6 +95,12 @@ func TestAProviderOfAnExtension(t *testing.T) {
 	if tested.GetOk() || tested.GetReason() != "aep_descriptor_invalid" || len(tested.GetFaults()) != 1 || len(tested.GetServers()) != 1 {
 		t.Errorf("%v", tested)
 	}
+	h.onlyTried(t, func() {
+		tried, _ := rest[*pb.DeleteToolProviderResponse](t, h, doUnprovide, &pb.DeleteToolProviderRequest{Name: "tools", DryRun: true}, nil)
+		if !tried.GetDryRun() || tried.GetProvider().GetName() != "tools" {
+			t.Errorf("trying to delete it says %v", tried)
+		}
+	})
 	rest[*pb.DeleteToolProviderResponse](t, h, doUnprovide, &pb.DeleteToolProviderRequest{Name: "tools"}, nil)
 	if o := ways["REST"](t, h, admin(alpha), doProvider, &pb.GetToolProviderRequest{Name: "tools"}, nil); o.reason != string(registry.ReasonProviderNotFound) {
 		t.Errorf("%+v", o)
@@ -140,6 +146,11 @@ func TestAProviderThatIsOneServer(t *testing.T) {
 	if !tested.GetOk() || len(tested.GetServers()) != 1 {
 		t.Errorf("%v", tested)
 	}
+	h.onlyTried(t, func() {
+		if o := ways["REST"](t, h, admin(alpha), doUnprovide, &pb.DeleteToolProviderRequest{Name: "weather", DryRun: true}, nil); o.reason != string(registry.ReasonProviderInUse) {
+			t.Errorf("%+v", o)
+		}
+	})
 	if o := ways["REST"](t, h, admin(alpha), doUnprovide, &pb.DeleteToolProviderRequest{Name: "weather"}, nil); o.reason != string(registry.ReasonProviderInUse) {
 		t.Errorf("%+v", o)
 	}

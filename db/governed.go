@@ -29,12 +29,20 @@ func (s *Store) govern(ctx context.Context, op registry.Operation, aggregate str
 		}
 		applied := by(op, *entry)
 		applied.Outcome = AuditApplied
-		if err := t.audit(ctx, applied); err != nil || event == nil {
+		if err := t.audit(ctx, applied); err != nil {
 			return err
 		}
-		return t.announce(ctx, aggregate, op, *event)
+		if event != nil {
+			if err := t.announce(ctx, aggregate, op, *event); err != nil {
+				return err
+			}
+		}
+		if s.takesBack {
+			return errTakeBack
+		}
+		return nil
 	})
-	if e, ok := registry.AsError(err); ok && decided(e) {
+	if e, ok := registry.AsError(err); ok && decided(e) && !s.takesBack {
 		// What fn wrote before is undone by now.
 		if err := s.refusedGoverned(ctx, op, object, e); err != nil {
 			return err

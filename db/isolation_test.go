@@ -325,7 +325,11 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 				_, err := st.CreateSubscription(ctx, registry.Subscription{SubscriptionID: "sub_1", Direction: "none"}, registry.Operation{})
 				return nil, err
 			}),
-			"Subscription": of(func(st *db.Store, _, name, _, _, _ string) (any, error) { return st.Subscription(ctx, sub(name)) }),
+			"Subscription":     of(func(st *db.Store, _, name, _, _, _ string) (any, error) { return st.Subscription(ctx, sub(name)) }),
+			"SubscriptionView": of(func(st *db.Store, _, name, _, _, _ string) (any, error) { return st.SubscriptionView(ctx, sub(name)) }),
+			"DryRun": of(func(st *db.Store, _, name, _, _, _ string) (any, error) {
+				return nil, st.DryRun().DeleteConnection(ctx, map[string]string{"weather": "shared"}[name], "", named("delete_connection"))
+			}),
 			"Subscriptions": of(func(st *db.Store, _, _, _, _, _ string) (any, error) {
 				views, sinks, err := st.Subscriptions(ctx)
 				return []any{views, sinks}, err

@@ -13,6 +13,7 @@ type Store struct {
 	db           *DB
 	tenant       string
 	capabilities *registry.CapabilityTable
+	takesBack    bool // governed changes leave nothing: it is a [DryRun]'s
 }
 
 // Tenant gives the rows of one tenant. With a name that no tenant can have,

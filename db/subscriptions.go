@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -154,6 +156,51 @@ func (s *Store) Subscription(ctx context.Context, id string) (registry.Subscript
 	return row.Subscription, err
 }
 
+// SubscriptionView gives one as [Store.Subscription] does, and how its deliveries
+// stand.
+func (s *Store) SubscriptionView(ctx context.Context, id string) (SubscriptionView, error) {
+	u, err := s.Subscription(ctx, id)
+	if err != nil {
+		return SubscriptionView{}, err
+	}
+	out := SubscriptionView{Subscription: u}
+	err = s.read(ctx, "count deliveries", func(ctx context.Context, q bun.IDB) error {
+		stand, err := deliveriesOf(ctx, q, s.tenant, u.SubscriptionID)
+		out.Pending, out.Dead = stand[u.SubscriptionID].Pending, stand[u.SubscriptionID].Dead
+		return err
+	})
+	return out, err
+}
+
+// deliveriesOf counts what is not delivered, by sink: of all sinks, or of one.
+func deliveriesOf(ctx context.Context, q bun.IDB, tenant, sink string) (map[string]SinkView, error) {
+	var counts []struct {
+		Sink  string                 `bun:"sink"`
+		State registry.DeliveryState `bun:"state"`
+		N     int                    `bun:"n"`
+	}
+	query := q.NewSelect().ColumnExpr("d.sink, d.state, count(*) AS n").TableExpr("event_deliveries AS d").
+		Where("d.tenant_id = ? AND d.state <> 'delivered'", tenant).GroupExpr("1, 2")
+	if sink != "" {
+		query.Where("d.sink = ?", sink)
+	}
+	if err := query.Scan(ctx, &counts); err != nil {
+		return nil, err
+	}
+	out := map[string]SinkView{}
+	for _, c := range counts {
+		of := out[c.Sink]
+		of.Sink = c.Sink
+		if c.State == registry.DeliveryDead {
+			of.Dead = c.N
+		} else {
+			of.Pending = c.N
+		}
+		out[c.Sink] = of
+	}
+	return out, nil
+}
+
 // SinkView is how the deliveries of a tenant's events to a sink of the
 // installation stand.
 type SinkView struct {
@@ -174,43 +221,20 @@ func (s *Store) Subscriptions(ctx context.Context) ([]SubscriptionView, []SinkVi
 		if err := q.NewSelect().Model(&rows).Where("u.tenant_id = ?", s.tenant).OrderExpr("u.subscription_id").Scan(ctx); err != nil {
 			return err
 		}
-		var counts []struct {
-			Sink  string                 `bun:"sink"`
-			State registry.DeliveryState `bun:"state"`
-			N     int                    `bun:"n"`
-		}
-		err := q.NewSelect().ColumnExpr("d.sink, d.state, count(*) AS n").TableExpr("event_deliveries AS d").
-			Where("d.tenant_id = ? AND d.state <> 'delivered'", s.tenant).GroupExpr("1, 2").OrderExpr("1, 2").Scan(ctx, &counts)
+		stand, err := deliveriesOf(ctx, q, s.tenant, "")
 		if err != nil {
 			return err
 		}
 		sinks = nil
-		for _, c := range counts {
-			if !registry.InstallationSink(c.Sink) {
-				continue
-			}
-			if len(sinks) == 0 || sinks[len(sinks)-1].Sink != c.Sink {
-				sinks = append(sinks, SinkView{Sink: c.Sink})
-			}
-			last := &sinks[len(sinks)-1]
-			if c.State == registry.DeliveryDead {
-				last.Dead = c.N
-			} else {
-				last.Pending = c.N
+		for _, sink := range slices.Sorted(maps.Keys(stand)) {
+			if registry.InstallationSink(sink) {
+				sinks = append(sinks, stand[sink])
 			}
 		}
 		out = make([]SubscriptionView, len(rows))
 		for i, row := range rows {
-			out[i].Subscription = row.Subscription
-			for _, c := range counts {
-				switch {
-				case c.Sink != row.SubscriptionID:
-				case c.State == registry.DeliveryPending:
-					out[i].Pending = c.N
-				case c.State == registry.DeliveryDead:
-					out[i].Dead = c.N
-				}
-			}
+			of := stand[row.SubscriptionID]
+			out[i] = SubscriptionView{Subscription: row.Subscription, Pending: of.Pending, Dead: of.Dead}
 		}
 		return nil
 	})

@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -48,7 +49,9 @@ func (d *DB) attempt(ctx context.Context, who scope, name string, fn func(ctx co
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // fails after a commit, and then there is nothing to take back
-	if err := fn(ctx, tx); err != nil {
+	if err := fn(ctx, tx); errors.Is(err, errTakeBack) {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	hit(name + ".before_commit")

@@ -365,14 +365,17 @@ step, with its credentials, and changes nothing. The exit code is 1 when a step 
 
 func deleteConnectionCommand(c *cli) *cobra.Command {
 	var etag string
+	var dryRun bool
 	command := &cobra.Command{
 		Use: "delete NAME", Aliases: []string{"retire"}, Short: "Delete a connection that no live server uses", Args: cobra.ExactArgs(1),
 		Long: `Deletes a connection that no live server uses. Its versions stay, for what was
 approved under them; a connection made later under its name goes on counting.`,
 		ValidArgsFunction: c.completeConnections,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := c.confirm(cmd.Context(), fmt.Sprintf("Delete connection %s?", args[0])); err != nil {
-				return err
+			if !dryRun {
+				if err := c.confirm(cmd.Context(), fmt.Sprintf("Delete connection %s?", args[0])); err != nil {
+					return err
+				}
 			}
 			ctx, cancel := c.within(cmd.Context(), callTimeout)
 			defer cancel()
@@ -380,13 +383,19 @@ approved under them; a connection made later under its name goes on counting.`,
 			if err != nil {
 				return err
 			}
-			if _, err := api.connections.DeleteConnection(ctx, &registryv1.DeleteConnectionRequest{Name: args[0], Etag: etag}); err != nil {
+			r, err := api.connections.DeleteConnection(ctx, &registryv1.DeleteConnectionRequest{Name: args[0], Etag: etag, DryRun: dryRun})
+			switch {
+			case err != nil:
 				return err
+			case dryRun:
+				c.notef("connection %s would be deleted: no live server uses it; %s would stay in the records", args[0], counted(r.GetConnection().GetVersion(), "version"))
+			default:
+				c.notef("connection %s is deleted", args[0])
 			}
-			c.notef("connection %s is deleted", args[0])
 			return nil
 		},
 	}
 	command.Flags().StringVar(&etag, "etag", "", "delete it only if it still has this `ETAG`")
+	command.Flags().BoolVar(&dryRun, "dry-run", false, "only say whether it can be deleted")
 	return command
 }

@@ -279,19 +279,29 @@ func (c *cli) follow(ctx context.Context, api *api, request *registryv1.WatchEve
 }
 
 func unsubscribeCommand(c *cli) *cobra.Command {
-	return &cobra.Command{
+	var dryRun bool
+	command := &cobra.Command{
 		Use: "unsubscribe ID", Short: "Delete a subscription, with its deliveries", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := c.confirm(cmd.Context(), "Delete subscription "+args[0]+" and its deliveries?"); err != nil {
-				return err
-			}
-			return c.call(callTimeout, func(ctx context.Context, api *api, args []string) error {
-				if _, err := api.events.DeleteSubscription(ctx, &registryv1.DeleteSubscriptionRequest{SubscriptionId: args[0]}); err != nil {
+			if !dryRun {
+				if err := c.confirm(cmd.Context(), "Delete subscription "+args[0]+" and its deliveries?"); err != nil {
 					return err
 				}
-				c.notef("subscription %s is deleted", args[0])
+			}
+			return c.call(callTimeout, func(ctx context.Context, api *api, args []string) error {
+				r, err := api.events.DeleteSubscription(ctx, &registryv1.DeleteSubscriptionRequest{SubscriptionId: args[0], DryRun: dryRun})
+				switch {
+				case err != nil:
+					return err
+				case dryRun:
+					c.notef("subscription %s would be deleted, with its log, %d not delivered yet and %s", args[0], r.GetSubscription().GetPending(), counted(r.GetSubscription().GetDead(), "dead letter"))
+				default:
+					c.notef("subscription %s is deleted", args[0])
+				}
 				return nil
 			})(cmd, args)
 		},
 	}
+	command.Flags().BoolVar(&dryRun, "dry-run", false, "only say what would go with it")
+	return command
 }

@@ -129,13 +129,16 @@ func (f *fakeAPI) DeleteConnection(_ context.Context, r *registryv1.DeleteConnec
 	if now.GetUsers() > 0 {
 		return nil, refusal(connect.CodeFailedPrecondition, registry.ReasonConnectionInUse, "give those servers another connection, or retire them", nil, "connection %s is used by found", r.GetName())
 	}
+	if r.GetDryRun() {
+		return &registryv1.DeleteConnectionResponse{Connection: now, DryRun: true}, nil
+	}
 	for _, c := range f.connections {
 		if c.GetName() == r.GetName() {
 			c.Newest = false
 		}
 	}
 	f.keep(r.GetName(), now.GetVersion()+1, now.GetSpec()).Deleted = true
-	return &registryv1.DeleteConnectionResponse{}, nil
+	return &registryv1.DeleteConnectionResponse{Connection: now}, nil
 }
 
 func (f *fakeAPI) TestConnection(_ context.Context, r *registryv1.TestConnectionRequest) (*registryv1.TestConnectionResponse, error) {

@@ -61,7 +61,9 @@ func (f *fakeEvents) ReplayEvents(_ context.Context, r *registryv1.ReplayEventsR
 }
 
 func (f *fakeEvents) DeleteSubscription(_ context.Context, r *registryv1.DeleteSubscriptionRequest) (*registryv1.DeleteSubscriptionResponse, error) {
-	return &registryv1.DeleteSubscriptionResponse{}, f.find(r.GetSubscriptionId())
+	return &registryv1.DeleteSubscriptionResponse{
+		Subscription: &registryv1.Subscription{SubscriptionId: r.GetSubscriptionId(), Pending: 2, Dead: 1}, DryRun: r.GetDryRun(),
+	}, f.find(r.GetSubscriptionId())
 }
 
 // WatchEvents tells one event, and refuses whoever comes back.

@@ -140,6 +140,9 @@ func (f *fakeAPI) DeleteToolProvider(_ context.Context, r *registryv1.DeleteTool
 	case p.GetServerCount() > 0:
 		return nil, refusal(connect.CodeFailedPrecondition, registry.ReasonProviderInUse, "retire those servers first", nil, "provider %s has live servers", p.GetName())
 	}
+	if r.GetDryRun() {
+		return &registryv1.DeleteToolProviderResponse{Provider: p, DryRun: true}, nil
+	}
 	f.providers = slices.DeleteFunc(f.providers, func(other *registryv1.ToolProvider) bool { return other == p })
 	return &registryv1.DeleteToolProviderResponse{}, nil
 }

@@ -273,11 +273,14 @@ func switchProviderCommand(c *cli, enabled bool) *cobra.Command {
 
 func deleteProviderCommand(c *cli) *cobra.Command {
 	var etag string
+	var dryRun bool
 	command := &cobra.Command{
 		Use: "delete NAME", Short: "Delete a provider that has no live server", Args: cobra.ExactArgs(1), ValidArgsFunction: c.completeProviders,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := c.confirm(cmd.Context(), fmt.Sprintf("Delete provider %s?", args[0])); err != nil {
-				return err
+			if !dryRun {
+				if err := c.confirm(cmd.Context(), fmt.Sprintf("Delete provider %s?", args[0])); err != nil {
+					return err
+				}
 			}
 			ctx, cancel := c.within(cmd.Context(), callTimeout)
 			defer cancel()
@@ -285,14 +288,20 @@ func deleteProviderCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := api.providers.DeleteToolProvider(ctx, &registryv1.DeleteToolProviderRequest{Name: args[0], Etag: etag}); err != nil {
+			_, err = api.providers.DeleteToolProvider(ctx, &registryv1.DeleteToolProviderRequest{Name: args[0], Etag: etag, DryRun: dryRun})
+			switch {
+			case err != nil:
 				return err
+			case dryRun:
+				c.notef("provider %s would be deleted: it has no live server", args[0])
+			default:
+				c.notef("provider %s is deleted", args[0])
 			}
-			c.notef("provider %s is deleted", args[0])
 			return nil
 		},
 	}
 	command.Flags().StringVar(&etag, "etag", "", "delete it only if it still has this `ETAG`")
+	command.Flags().BoolVar(&dryRun, "dry-run", false, "only say whether it can be deleted")
 	return command
 }
 

@@ -92,7 +92,7 @@ test("a subscription is made, tried and deleted", async () => {
   await page.getByRole("button", { name: "Send a test" }).click();
   await page.getByText("delivered", { exact: true }).first().waitFor();
   await page.getByRole("button", { name: "Delete" }).click();
-  await page.getByText(/go with it/).waitFor();
+  await page.getByText(/\d+ deliver(y|ies) under way and 0 dead letters go with it/).waitFor();
   await page.getByRole("button", { name: "Delete it" }).click();
   await page.getByText("Nobody is told of changes here yet").waitFor();
   hook.close();
@@ -219,6 +219,26 @@ test("a registration by command offers the names of commands, and takes others",
   await page.getByRole("heading", { name: "local", level: 1 }).waitFor();
   const { server } = await house.call("McpServerService/GetMcpServer", { serverId: "local" });
   assert.equal(server.commandRef, "files");
+  await visit.close();
+});
+
+test("what is deleted is tried before", async () => {
+  await house.call("ConnectionService/CreateConnection", { name: "spare", spec: { baseUrl: "https://spare.example/mcp", authKind: "CONNECTION_AUTH_KIND_NONE" } });
+  const visit = await house.enter("PlatformAdmin", { path: "connections/demo" });
+  const { page } = visit;
+  const dialog = page.getByRole("dialog");
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  await dialog.getByText("connection demo is used by weather").waitFor();
+  assert.match(visit.faults.splice(0).join(), /^console: .*status of 400 \(Bad Request\)$/); // the browser writes that down by itself
+  assert.equal(await dialog.getByRole("button", { name: "Delete it" }).isDisabled(), true);
+  assert.equal(await dialog.getByText("What it touches").count(), 0);
+  await page.keyboard.press("Escape");
+  await visit.goto("connections/spare");
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  await dialog.getByText("No live server uses it. 1 version stays").waitFor();
+  await house.call("ConnectionService/GetConnection", { name: "spare" });
+  await dialog.getByRole("button", { name: "Delete it" }).click();
+  await page.getByText("The connection is deleted").waitFor();
   await visit.close();
 });
 

@@ -211,7 +211,7 @@ func Default() Config {
 			Principal: Rate{RequestsPerSecond: 200, Burst: 1000},
 			Tenant:    Rate{RequestsPerSecond: 1000, Burst: 4000},
 			Resolve:   Rate{RequestsPerSecond: 10000, Burst: 20000},
-			Changes:   Rate{RequestsPerSecond: 20, Burst: 500},
+			Changes:   Rate{RequestsPerSecond: 2, Burst: 50},
 
 			Concurrent: 256,
 		},

@@ -35,6 +35,7 @@ func newInstallation(t testing.TB, temporal *dev, database string, env ...string
 		"COUNTERSIGN_DATABASE_URL=" + database, i.writeTokens(t),
 		"COUNTERSIGN_ALLOW_NONE_AUTHENTICATION_EXCEPTIONS=true", "COUNTERSIGN_OUTBOUND_ALLOW_NETWORKS=127.0.0.0/8",
 		"COUNTERSIGN_TEMPORAL_UI_URL=http://" + temporal.ui, "COUNTERSIGN_SHUTDOWN_DELAY=500ms",
+		"COUNTERSIGN_LIMITS_CHANGES_REQUESTS_PER_SECOND=0", // a tenant of a test changes in seconds what others do in days
 		// Temporal's own names.
 		"TEMPORAL_ADDRESS=" + temporal.temporal, "TEMPORAL_NAMESPACE=" + i.namespace,
 	}, env...)

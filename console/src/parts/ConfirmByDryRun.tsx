@@ -2,6 +2,7 @@ import { Alert, Button, Group, Loader, Modal, Stack, Textarea } from "@mantine/c
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { type ReactNode, useState } from "react";
 
+import { problemOf } from "../api/problem";
 import { Problem } from "./Problem";
 
 /**
@@ -23,15 +24,16 @@ export function ConfirmByDryRun({ opened, onClose, title, verb, touches, loading
   danger?: boolean;
 }) {
   const [text, setText] = useState("");
+  const refused = dryRunError ? problemOf(dryRunError).reason !== "" : false; // what the API refuses says why by itself
   const missing = comment === "required" && text.trim() === "";
   return (
     <Modal opened={opened} onClose={onClose} title={title} size="lg" closeButtonProps={{ "aria-label": "Close" }}>
       <form onSubmit={(e) => { e.preventDefault(); onConfirm(text.trim()); }}>
         <Stack>
-          {loading ? <Group><Loader size="sm" aria-hidden /><span role="status">Asking what it would touch</span></Group> : (
+          {loading ? <Group><Loader size="sm" aria-hidden /><span role="status">Asking what it would touch</span></Group> : !dryRunError && (
             <Alert variant="outline" color={danger ? "red" : "blue"} icon={<IconAlertTriangle />} title="What it touches" className="wrap">{touches}</Alert>
           )}
-          <Problem error={dryRunError} title="What it touches cannot be told" />
+          <Problem error={dryRunError} title={refused ? undefined : "What it touches cannot be told"} />
           {comment !== "none" && (
             <Textarea label="Comment" description="It stays in the audit trail." required={comment === "required"} withAsterisk={comment === "required"} autosize minRows={2} maxLength={2000} value={text} onChange={(e) => setText(e.currentTarget.value)} data-autofocus />
           )}

@@ -1,3 +1,4 @@
+import { useMutation } from "@connectrpc/connect-query";
 import { Alert, Anchor, Button, Card, Code, Stack, Title } from "@mantine/core";
 import { IconPencil, IconPlugConnected, IconTrash } from "@tabler/icons-react";
 import { type ReactNode, useState } from "react";
@@ -99,6 +100,7 @@ function Actions({ of: c, test, testing }: { of: Of; test: () => void; testing: 
   const navigate = useNavigate();
   const [deleting, setDeleting] = useState(false);
   const [editing, setEditing] = useState(false);
+  const dry = useMutation(ConnectionService.method.deleteConnection);
   const remove = useAction(ConnectionService.method.deleteConnection, { done: "The connection is deleted", then: () => void navigate("/connections") });
   return (
     <>
@@ -106,11 +108,11 @@ function Actions({ of: c, test, testing }: { of: Of; test: () => void; testing: 
       {may(ConnectionService.method.testConnection) && !c.deleted && <Button leftSection={<IconPlugConnected size={16} />} loading={testing} onClick={test}>Test</Button>}
       {may(ConnectionService.method.updateConnection) && !c.deleted && <Button variant="default" leftSection={<IconPencil size={16} />} onClick={() => setEditing(true)}>Edit</Button>}
       {editing && <EditConnection of={c} onClose={() => setEditing(false)} />}
-      {may(ConnectionService.method.deleteConnection) && !c.deleted && <Button variant="default" leftSection={<IconTrash size={16} />} onClick={() => setDeleting(true)}>Delete</Button>}
+      {may(ConnectionService.method.deleteConnection) && !c.deleted && <Button variant="default" leftSection={<IconTrash size={16} />} onClick={() => { setDeleting(true); dry.mutate({ name: c.name, etag: c.etag, dryRun: true }); }}>Delete</Button>}
       {deleting && (
         <ConfirmByDryRun
-          opened onClose={() => setDeleting(false)} title={`Delete ${c.name}`} verb="Delete it" loading={false} pending={remove.isPending} error={remove.error}
-          touches={c.users > 0 ? <>{count(c.users, "server uses", "servers use")} it: it cannot be deleted before they are retired or use another.</> : "No server uses it. Its versions stay in the audit trail."}
+          opened onClose={() => setDeleting(false)} title={`Delete ${c.name}`} verb="Delete it" loading={dry.isPending} dryRunError={dry.error} pending={remove.isPending} error={remove.error}
+          touches={dry.data && <>No live server uses it. {count(dry.data.connection?.version ?? 0, "version stays", "versions stay")}, for what was approved under them.</>}
           onConfirm={() => remove.mutate({ name: c.name, etag: c.etag })}
         />
       )}

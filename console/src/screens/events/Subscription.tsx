@@ -1,3 +1,4 @@
+import { useMutation } from "@connectrpc/connect-query";
 import { Button, Card, Code, Group, Stack, Title } from "@mantine/core";
 import { IconPlayerPause, IconPlayerPlay, IconSend, IconTrash } from "@tabler/icons-react";
 import { useState } from "react";
@@ -74,6 +75,7 @@ function Actions({ of: s }: { of: Of }) {
   const [deleting, setDeleting] = useState(false);
   const test = useAction(EventService.method.testSubscription, { done: "A test event is on its way: it shows below" });
   const update = useAction(EventService.method.updateSubscription, { done: s.spec?.disabled ? "It is enabled" : "It is disabled" });
+  const dry = useMutation(EventService.method.deleteSubscription);
   const remove = useAction(EventService.method.deleteSubscription, { done: "The subscription is deleted", then: () => void navigate("/events") });
   return (
     <>
@@ -87,12 +89,12 @@ function Actions({ of: s }: { of: Of }) {
           onClick={() => update.mutate({ subscriptionId: s.subscriptionId, spec: { disabled: !s.spec?.disabled }, updateMask: { paths: ["disabled"] }, etag: s.etag })}
         >{s.spec?.disabled ? "Enable" : "Disable"}</Button>
       )}
-      {may(EventService.method.deleteSubscription) && <Button variant="default" leftSection={<IconTrash size={16} />} onClick={() => setDeleting(true)}>Delete</Button>}
+      {may(EventService.method.deleteSubscription) && <Button variant="default" leftSection={<IconTrash size={16} />} onClick={() => { setDeleting(true); dry.mutate({ subscriptionId: s.subscriptionId, etag: s.etag, dryRun: true }); }}>Delete</Button>}
       <Group w="100%"><Problem error={test.error ?? update.error} /></Group>
       {deleting && (
         <ConfirmByDryRun
-          opened onClose={() => setDeleting(false)} title={`Delete ${s.subscriptionId}`} verb="Delete it" loading={false} pending={remove.isPending} error={remove.error}
-          touches={<>{count(s.pending, "delivery", "deliveries")} under way and {count(s.dead, "dead letter")} go with it, and the log of all deliveries. The events themselves stay.</>}
+          opened onClose={() => setDeleting(false)} title={`Delete ${s.subscriptionId}`} verb="Delete it" loading={dry.isPending} dryRunError={dry.error} pending={remove.isPending} error={remove.error}
+          touches={dry.data && <>{count(dry.data.subscription?.pending ?? 0, "delivery", "deliveries")} under way and {count(dry.data.subscription?.dead ?? 0, "dead letter")} go with it, and the log of all deliveries. The events themselves stay.</>}
           onConfirm={() => remove.mutate({ subscriptionId: s.subscriptionId, etag: s.etag })}
         />
       )}

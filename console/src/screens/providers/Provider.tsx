@@ -1,3 +1,4 @@
+import { useMutation } from "@connectrpc/connect-query";
 import { Alert, Anchor, Button, Card, Code, Stack, Text, Title } from "@mantine/core";
 import { IconPlugConnected, IconRefresh, IconTrash } from "@tabler/icons-react";
 import { useState } from "react";
@@ -103,6 +104,7 @@ function Actions({ of: p, test, testing }: { of: ToolProvider; test: () => void;
   const refresh = useAction(m.refreshToolProvider, { done: (a) => (a.done ? "The refresh has ended" : "The refresh is under way") });
   const enable = useAction(m.enableToolProvider, { done: "It is enabled" });
   const disable = useAction(m.disableToolProvider, { done: "It is disabled", then: () => setAsking(undefined) });
+  const dry = useMutation(m.deleteToolProvider);
   const remove = useAction(m.deleteToolProvider, { done: "The provider is deleted", then: () => void navigate("/providers") });
   const live = count(p.serverCount, "server");
   return (
@@ -112,7 +114,7 @@ function Actions({ of: p, test, testing }: { of: ToolProvider; test: () => void;
       {may(m.refreshToolProvider) && <Button leftSection={<IconRefresh size={16} />} loading={refresh.isPending} onClick={() => refresh.mutate({ name: p.name })}>Refresh</Button>}
       {p.enabled ? may(m.disableToolProvider) && <Button variant="default" onClick={() => setAsking("disable")}>Disable</Button>
         : may(m.enableToolProvider) && <Button variant="default" loading={enable.isPending} onClick={() => enable.mutate({ name: p.name, etag: p.etag })}>Enable</Button>}
-      {may(m.deleteToolProvider) && <Button variant="default" leftSection={<IconTrash size={16} />} onClick={() => setAsking("delete")}>Delete</Button>}
+      {may(m.deleteToolProvider) && <Button variant="default" leftSection={<IconTrash size={16} />} onClick={() => { setAsking("delete"); dry.mutate({ name: p.name, etag: p.etag, dryRun: true }); }}>Delete</Button>}
       <div style={{ width: "100%" }}><Problem error={refresh.error ?? enable.error} /></div>
       {asking === "disable" && (
         <ConfirmByDryRun
@@ -123,8 +125,8 @@ function Actions({ of: p, test, testing }: { of: ToolProvider; test: () => void;
       )}
       {asking === "delete" && (
         <ConfirmByDryRun
-          opened onClose={() => setAsking(undefined)} title={`Delete ${p.name}`} verb="Delete it" loading={false} pending={remove.isPending} error={remove.error}
-          touches={p.serverCount > 0 ? <>It has {live}: it can be deleted once they are retired.</> : "It has no live server. What it was stays in the audit trail."}
+          opened onClose={() => setAsking(undefined)} title={`Delete ${p.name}`} verb="Delete it" loading={dry.isPending} dryRunError={dry.error} pending={remove.isPending} error={remove.error}
+          touches={dry.data && "It has no live server. What it contributed goes with it; what it was stays in the audit trail."}
           onConfirm={() => remove.mutate({ name: p.name, etag: p.etag })}
         />
       )}

@@ -1010,7 +1010,10 @@ type DeleteConnectionRequest struct {
 	// The name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// What the caller saw.
-	Etag          string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Only say whether it can be deleted, and what goes with it. Nothing is changed
+	// or recorded.
+	DryRun        bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1059,9 +1062,20 @@ func (x *DeleteConnectionRequest) GetEtag() string {
 	return ""
 }
 
+func (x *DeleteConnectionRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
 // Response of DeleteConnection.
 type DeleteConnectionResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The connection as it was before.
+	Connection *Connection `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
+	// Whether nothing was changed because only that was asked.
+	DryRun        bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1094,6 +1108,20 @@ func (x *DeleteConnectionResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use DeleteConnectionResponse.ProtoReflect.Descriptor instead.
 func (*DeleteConnectionResponse) Descriptor() ([]byte, []int) {
 	return file_countersign_registry_v1_connection_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *DeleteConnectionResponse) GetConnection() *Connection {
+	if x != nil {
+		return x.Connection
+	}
+	return nil
+}
+
+func (x *DeleteConnectionResponse) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
 }
 
 // Request of TestConnection.
@@ -1280,12 +1308,17 @@ const file_countersign_registry_v1_connection_service_proto_rawDesc = "" +
 	"\x18UpdateConnectionResponse\x12C\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2#.countersign.registry.v1.ConnectionR\n" +
-	"connection\"V\n" +
+	"connection\"o\n" +
 	"\x17DeleteConnectionRequest\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80\x01R\x04name\x12\x1b\n" +
-	"\x04etag\x18\x02 \x01(\tB\a\xbaH\x04r\x02(@R\x04etag\"\x1a\n" +
-	"\x18DeleteConnectionResponse\"7\n" +
+	"\x04etag\x18\x02 \x01(\tB\a\xbaH\x04r\x02(@R\x04etag\x12\x17\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun\"x\n" +
+	"\x18DeleteConnectionResponse\x12C\n" +
+	"\n" +
+	"connection\x18\x01 \x01(\v2#.countersign.registry.v1.ConnectionR\n" +
+	"connection\x12\x17\n" +
+	"\adry_run\x18\x02 \x01(\bR\x06dryRun\"7\n" +
 	"\x15TestConnectionRequest\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80\x01R\x04name\"`\n" +
@@ -1361,26 +1394,27 @@ var file_countersign_registry_v1_connection_service_proto_depIdxs = []int32{
 	1,  // 9: countersign.registry.v1.UpdateConnectionRequest.spec:type_name -> countersign.registry.v1.ConnectionSpec
 	19, // 10: countersign.registry.v1.UpdateConnectionRequest.update_mask:type_name -> google.protobuf.FieldMask
 	2,  // 11: countersign.registry.v1.UpdateConnectionResponse.connection:type_name -> countersign.registry.v1.Connection
-	20, // 12: countersign.registry.v1.TestConnectionResponse.report:type_name -> countersign.registry.v1.TestMcpServerResponse
-	3,  // 13: countersign.registry.v1.ConnectionService.CreateConnection:input_type -> countersign.registry.v1.CreateConnectionRequest
-	5,  // 14: countersign.registry.v1.ConnectionService.GetConnection:input_type -> countersign.registry.v1.GetConnectionRequest
-	7,  // 15: countersign.registry.v1.ConnectionService.ListConnections:input_type -> countersign.registry.v1.ListConnectionsRequest
-	9,  // 16: countersign.registry.v1.ConnectionService.ListConnectionVersions:input_type -> countersign.registry.v1.ListConnectionVersionsRequest
-	11, // 17: countersign.registry.v1.ConnectionService.UpdateConnection:input_type -> countersign.registry.v1.UpdateConnectionRequest
-	13, // 18: countersign.registry.v1.ConnectionService.DeleteConnection:input_type -> countersign.registry.v1.DeleteConnectionRequest
-	15, // 19: countersign.registry.v1.ConnectionService.TestConnection:input_type -> countersign.registry.v1.TestConnectionRequest
-	4,  // 20: countersign.registry.v1.ConnectionService.CreateConnection:output_type -> countersign.registry.v1.CreateConnectionResponse
-	6,  // 21: countersign.registry.v1.ConnectionService.GetConnection:output_type -> countersign.registry.v1.GetConnectionResponse
-	8,  // 22: countersign.registry.v1.ConnectionService.ListConnections:output_type -> countersign.registry.v1.ListConnectionsResponse
-	10, // 23: countersign.registry.v1.ConnectionService.ListConnectionVersions:output_type -> countersign.registry.v1.ListConnectionVersionsResponse
-	12, // 24: countersign.registry.v1.ConnectionService.UpdateConnection:output_type -> countersign.registry.v1.UpdateConnectionResponse
-	14, // 25: countersign.registry.v1.ConnectionService.DeleteConnection:output_type -> countersign.registry.v1.DeleteConnectionResponse
-	16, // 26: countersign.registry.v1.ConnectionService.TestConnection:output_type -> countersign.registry.v1.TestConnectionResponse
-	20, // [20:27] is the sub-list for method output_type
-	13, // [13:20] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	2,  // 12: countersign.registry.v1.DeleteConnectionResponse.connection:type_name -> countersign.registry.v1.Connection
+	20, // 13: countersign.registry.v1.TestConnectionResponse.report:type_name -> countersign.registry.v1.TestMcpServerResponse
+	3,  // 14: countersign.registry.v1.ConnectionService.CreateConnection:input_type -> countersign.registry.v1.CreateConnectionRequest
+	5,  // 15: countersign.registry.v1.ConnectionService.GetConnection:input_type -> countersign.registry.v1.GetConnectionRequest
+	7,  // 16: countersign.registry.v1.ConnectionService.ListConnections:input_type -> countersign.registry.v1.ListConnectionsRequest
+	9,  // 17: countersign.registry.v1.ConnectionService.ListConnectionVersions:input_type -> countersign.registry.v1.ListConnectionVersionsRequest
+	11, // 18: countersign.registry.v1.ConnectionService.UpdateConnection:input_type -> countersign.registry.v1.UpdateConnectionRequest
+	13, // 19: countersign.registry.v1.ConnectionService.DeleteConnection:input_type -> countersign.registry.v1.DeleteConnectionRequest
+	15, // 20: countersign.registry.v1.ConnectionService.TestConnection:input_type -> countersign.registry.v1.TestConnectionRequest
+	4,  // 21: countersign.registry.v1.ConnectionService.CreateConnection:output_type -> countersign.registry.v1.CreateConnectionResponse
+	6,  // 22: countersign.registry.v1.ConnectionService.GetConnection:output_type -> countersign.registry.v1.GetConnectionResponse
+	8,  // 23: countersign.registry.v1.ConnectionService.ListConnections:output_type -> countersign.registry.v1.ListConnectionsResponse
+	10, // 24: countersign.registry.v1.ConnectionService.ListConnectionVersions:output_type -> countersign.registry.v1.ListConnectionVersionsResponse
+	12, // 25: countersign.registry.v1.ConnectionService.UpdateConnection:output_type -> countersign.registry.v1.UpdateConnectionResponse
+	14, // 26: countersign.registry.v1.ConnectionService.DeleteConnection:output_type -> countersign.registry.v1.DeleteConnectionResponse
+	16, // 27: countersign.registry.v1.ConnectionService.TestConnection:output_type -> countersign.registry.v1.TestConnectionResponse
+	21, // [21:28] is the sub-list for method output_type
+	14, // [14:21] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_countersign_registry_v1_connection_service_proto_init() }

@@ -847,7 +847,10 @@ type DeleteSubscriptionRequest struct {
 	// Its id.
 	SubscriptionId string `protobuf:"bytes,1,opt,name=subscription_id,json=subscriptionId,proto3" json:"subscription_id,omitempty"`
 	// What the caller saw.
-	Etag          string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Only say whether it can be deleted, and what goes with it. Nothing is changed
+	// or recorded.
+	DryRun        bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -896,9 +899,20 @@ func (x *DeleteSubscriptionRequest) GetEtag() string {
 	return ""
 }
 
+func (x *DeleteSubscriptionRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
 // Response of DeleteSubscription.
 type DeleteSubscriptionResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The subscription as it was before, with how many deliveries go with it.
+	Subscription *Subscription `protobuf:"bytes,1,opt,name=subscription,proto3" json:"subscription,omitempty"`
+	// Whether nothing was changed because only that was asked.
+	DryRun        bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -931,6 +945,20 @@ func (x *DeleteSubscriptionResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use DeleteSubscriptionResponse.ProtoReflect.Descriptor instead.
 func (*DeleteSubscriptionResponse) Descriptor() ([]byte, []int) {
 	return file_countersign_registry_v1_event_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *DeleteSubscriptionResponse) GetSubscription() *Subscription {
+	if x != nil {
+		return x.Subscription
+	}
+	return nil
+}
+
+func (x *DeleteSubscriptionResponse) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
 }
 
 // Request of TestSubscription.
@@ -1704,11 +1732,14 @@ const file_countersign_registry_v1_event_service_proto_rawDesc = "" +
 	"updateMask\x12\x1b\n" +
 	"\x04etag\x18\x04 \x01(\tB\a\xbaH\x04r\x02(@R\x04etag\"g\n" +
 	"\x1aUpdateSubscriptionResponse\x12I\n" +
-	"\fsubscription\x18\x01 \x01(\v2%.countersign.registry.v1.SubscriptionR\fsubscription\"l\n" +
+	"\fsubscription\x18\x01 \x01(\v2%.countersign.registry.v1.SubscriptionR\fsubscription\"\x85\x01\n" +
 	"\x19DeleteSubscriptionRequest\x122\n" +
 	"\x0fsubscription_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01(?R\x0esubscriptionId\x12\x1b\n" +
-	"\x04etag\x18\x02 \x01(\tB\a\xbaH\x04r\x02(@R\x04etag\"\x1c\n" +
-	"\x1aDeleteSubscriptionResponse\"M\n" +
+	"\x04etag\x18\x02 \x01(\tB\a\xbaH\x04r\x02(@R\x04etag\x12\x17\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun\"\x80\x01\n" +
+	"\x1aDeleteSubscriptionResponse\x12I\n" +
+	"\fsubscription\x18\x01 \x01(\v2%.countersign.registry.v1.SubscriptionR\fsubscription\x12\x17\n" +
+	"\adry_run\x18\x02 \x01(\bR\x06dryRun\"M\n" +
 	"\x17TestSubscriptionRequest\x122\n" +
 	"\x0fsubscription_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01(?R\x0esubscriptionId\"5\n" +
 	"\x18TestSubscriptionResponse\x12\x19\n" +
@@ -1840,38 +1871,39 @@ var file_countersign_registry_v1_event_service_proto_depIdxs = []int32{
 	2,  // 10: countersign.registry.v1.UpdateSubscriptionRequest.spec:type_name -> countersign.registry.v1.SubscriptionSpec
 	26, // 11: countersign.registry.v1.UpdateSubscriptionRequest.update_mask:type_name -> google.protobuf.FieldMask
 	3,  // 12: countersign.registry.v1.UpdateSubscriptionResponse.subscription:type_name -> countersign.registry.v1.Subscription
-	1,  // 13: countersign.registry.v1.Delivery.state:type_name -> countersign.registry.v1.DeliveryState
-	25, // 14: countersign.registry.v1.Delivery.create_time:type_name -> google.protobuf.Timestamp
-	25, // 15: countersign.registry.v1.Delivery.first_attempt_time:type_name -> google.protobuf.Timestamp
-	25, // 16: countersign.registry.v1.Delivery.last_attempt_time:type_name -> google.protobuf.Timestamp
-	1,  // 17: countersign.registry.v1.ListDeliveriesRequest.state:type_name -> countersign.registry.v1.DeliveryState
-	17, // 18: countersign.registry.v1.ListDeliveriesResponse.deliveries:type_name -> countersign.registry.v1.Delivery
-	25, // 19: countersign.registry.v1.ReplayEventsRequest.since:type_name -> google.protobuf.Timestamp
-	25, // 20: countersign.registry.v1.Event.time:type_name -> google.protobuf.Timestamp
-	23, // 21: countersign.registry.v1.WatchEventsResponse.events:type_name -> countersign.registry.v1.Event
-	4,  // 22: countersign.registry.v1.EventService.CreateSubscription:input_type -> countersign.registry.v1.CreateSubscriptionRequest
-	6,  // 23: countersign.registry.v1.EventService.GetSubscription:input_type -> countersign.registry.v1.GetSubscriptionRequest
-	8,  // 24: countersign.registry.v1.EventService.ListSubscriptions:input_type -> countersign.registry.v1.ListSubscriptionsRequest
-	11, // 25: countersign.registry.v1.EventService.UpdateSubscription:input_type -> countersign.registry.v1.UpdateSubscriptionRequest
-	13, // 26: countersign.registry.v1.EventService.DeleteSubscription:input_type -> countersign.registry.v1.DeleteSubscriptionRequest
-	15, // 27: countersign.registry.v1.EventService.TestSubscription:input_type -> countersign.registry.v1.TestSubscriptionRequest
-	18, // 28: countersign.registry.v1.EventService.ListDeliveries:input_type -> countersign.registry.v1.ListDeliveriesRequest
-	20, // 29: countersign.registry.v1.EventService.ReplayEvents:input_type -> countersign.registry.v1.ReplayEventsRequest
-	22, // 30: countersign.registry.v1.EventService.WatchEvents:input_type -> countersign.registry.v1.WatchEventsRequest
-	5,  // 31: countersign.registry.v1.EventService.CreateSubscription:output_type -> countersign.registry.v1.CreateSubscriptionResponse
-	7,  // 32: countersign.registry.v1.EventService.GetSubscription:output_type -> countersign.registry.v1.GetSubscriptionResponse
-	9,  // 33: countersign.registry.v1.EventService.ListSubscriptions:output_type -> countersign.registry.v1.ListSubscriptionsResponse
-	12, // 34: countersign.registry.v1.EventService.UpdateSubscription:output_type -> countersign.registry.v1.UpdateSubscriptionResponse
-	14, // 35: countersign.registry.v1.EventService.DeleteSubscription:output_type -> countersign.registry.v1.DeleteSubscriptionResponse
-	16, // 36: countersign.registry.v1.EventService.TestSubscription:output_type -> countersign.registry.v1.TestSubscriptionResponse
-	19, // 37: countersign.registry.v1.EventService.ListDeliveries:output_type -> countersign.registry.v1.ListDeliveriesResponse
-	21, // 38: countersign.registry.v1.EventService.ReplayEvents:output_type -> countersign.registry.v1.ReplayEventsResponse
-	24, // 39: countersign.registry.v1.EventService.WatchEvents:output_type -> countersign.registry.v1.WatchEventsResponse
-	31, // [31:40] is the sub-list for method output_type
-	22, // [22:31] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	3,  // 13: countersign.registry.v1.DeleteSubscriptionResponse.subscription:type_name -> countersign.registry.v1.Subscription
+	1,  // 14: countersign.registry.v1.Delivery.state:type_name -> countersign.registry.v1.DeliveryState
+	25, // 15: countersign.registry.v1.Delivery.create_time:type_name -> google.protobuf.Timestamp
+	25, // 16: countersign.registry.v1.Delivery.first_attempt_time:type_name -> google.protobuf.Timestamp
+	25, // 17: countersign.registry.v1.Delivery.last_attempt_time:type_name -> google.protobuf.Timestamp
+	1,  // 18: countersign.registry.v1.ListDeliveriesRequest.state:type_name -> countersign.registry.v1.DeliveryState
+	17, // 19: countersign.registry.v1.ListDeliveriesResponse.deliveries:type_name -> countersign.registry.v1.Delivery
+	25, // 20: countersign.registry.v1.ReplayEventsRequest.since:type_name -> google.protobuf.Timestamp
+	25, // 21: countersign.registry.v1.Event.time:type_name -> google.protobuf.Timestamp
+	23, // 22: countersign.registry.v1.WatchEventsResponse.events:type_name -> countersign.registry.v1.Event
+	4,  // 23: countersign.registry.v1.EventService.CreateSubscription:input_type -> countersign.registry.v1.CreateSubscriptionRequest
+	6,  // 24: countersign.registry.v1.EventService.GetSubscription:input_type -> countersign.registry.v1.GetSubscriptionRequest
+	8,  // 25: countersign.registry.v1.EventService.ListSubscriptions:input_type -> countersign.registry.v1.ListSubscriptionsRequest
+	11, // 26: countersign.registry.v1.EventService.UpdateSubscription:input_type -> countersign.registry.v1.UpdateSubscriptionRequest
+	13, // 27: countersign.registry.v1.EventService.DeleteSubscription:input_type -> countersign.registry.v1.DeleteSubscriptionRequest
+	15, // 28: countersign.registry.v1.EventService.TestSubscription:input_type -> countersign.registry.v1.TestSubscriptionRequest
+	18, // 29: countersign.registry.v1.EventService.ListDeliveries:input_type -> countersign.registry.v1.ListDeliveriesRequest
+	20, // 30: countersign.registry.v1.EventService.ReplayEvents:input_type -> countersign.registry.v1.ReplayEventsRequest
+	22, // 31: countersign.registry.v1.EventService.WatchEvents:input_type -> countersign.registry.v1.WatchEventsRequest
+	5,  // 32: countersign.registry.v1.EventService.CreateSubscription:output_type -> countersign.registry.v1.CreateSubscriptionResponse
+	7,  // 33: countersign.registry.v1.EventService.GetSubscription:output_type -> countersign.registry.v1.GetSubscriptionResponse
+	9,  // 34: countersign.registry.v1.EventService.ListSubscriptions:output_type -> countersign.registry.v1.ListSubscriptionsResponse
+	12, // 35: countersign.registry.v1.EventService.UpdateSubscription:output_type -> countersign.registry.v1.UpdateSubscriptionResponse
+	14, // 36: countersign.registry.v1.EventService.DeleteSubscription:output_type -> countersign.registry.v1.DeleteSubscriptionResponse
+	16, // 37: countersign.registry.v1.EventService.TestSubscription:output_type -> countersign.registry.v1.TestSubscriptionResponse
+	19, // 38: countersign.registry.v1.EventService.ListDeliveries:output_type -> countersign.registry.v1.ListDeliveriesResponse
+	21, // 39: countersign.registry.v1.EventService.ReplayEvents:output_type -> countersign.registry.v1.ReplayEventsResponse
+	24, // 40: countersign.registry.v1.EventService.WatchEvents:output_type -> countersign.registry.v1.WatchEventsResponse
+	32, // [32:41] is the sub-list for method output_type
+	23, // [23:32] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_countersign_registry_v1_event_service_proto_init() }

@@ -2244,7 +2244,10 @@ type DeleteToolProviderRequest struct {
 	// The name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// What the caller saw.
-	Etag          string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Only say whether it can be deleted, and what goes with it. Nothing is changed
+	// or recorded.
+	DryRun        bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2293,9 +2296,20 @@ func (x *DeleteToolProviderRequest) GetEtag() string {
 	return ""
 }
 
+func (x *DeleteToolProviderRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
 // Response of DeleteToolProvider.
 type DeleteToolProviderResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The provider as it was before.
+	Provider *ToolProvider `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
+	// Whether nothing was changed because only that was asked.
+	DryRun        bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2328,6 +2342,20 @@ func (x *DeleteToolProviderResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use DeleteToolProviderResponse.ProtoReflect.Descriptor instead.
 func (*DeleteToolProviderResponse) Descriptor() ([]byte, []int) {
 	return file_countersign_registry_v1_tool_provider_service_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *DeleteToolProviderResponse) GetProvider() *ToolProvider {
+	if x != nil {
+		return x.Provider
+	}
+	return nil
+}
+
+func (x *DeleteToolProviderResponse) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
 }
 
 var File_countersign_registry_v1_tool_provider_service_proto protoreflect.FileDescriptor
@@ -2502,12 +2530,15 @@ const file_countersign_registry_v1_tool_provider_service_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01(\x80\x01R\x04name\x12\x1b\n" +
 	"\x04etag\x18\x02 \x01(\tB\a\xbaH\x04r\x02(@R\x04etag\"`\n" +
 	"\x1bDisableToolProviderResponse\x12A\n" +
-	"\bprovider\x18\x01 \x01(\v2%.countersign.registry.v1.ToolProviderR\bprovider\"X\n" +
+	"\bprovider\x18\x01 \x01(\v2%.countersign.registry.v1.ToolProviderR\bprovider\"q\n" +
 	"\x19DeleteToolProviderRequest\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80\x01R\x04name\x12\x1b\n" +
-	"\x04etag\x18\x02 \x01(\tB\a\xbaH\x04r\x02(@R\x04etag\"\x1c\n" +
-	"\x1aDeleteToolProviderResponse*v\n" +
+	"\x04etag\x18\x02 \x01(\tB\a\xbaH\x04r\x02(@R\x04etag\x12\x17\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun\"x\n" +
+	"\x1aDeleteToolProviderResponse\x12A\n" +
+	"\bprovider\x18\x01 \x01(\v2%.countersign.registry.v1.ToolProviderR\bprovider\x12\x17\n" +
+	"\adry_run\x18\x02 \x01(\bR\x06dryRun*v\n" +
 	"\x12ToolProviderFamily\x12$\n" +
 	" TOOL_PROVIDER_FAMILY_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18TOOL_PROVIDER_FAMILY_MCP\x10\x01\x12\x1c\n" +
@@ -2623,29 +2654,30 @@ var file_countersign_registry_v1_tool_provider_service_proto_depIdxs = []int32{
 	36, // 37: countersign.registry.v1.RefreshToolProviderResponse.run:type_name -> countersign.registry.v1.Run
 	10, // 38: countersign.registry.v1.EnableToolProviderResponse.provider:type_name -> countersign.registry.v1.ToolProvider
 	10, // 39: countersign.registry.v1.DisableToolProviderResponse.provider:type_name -> countersign.registry.v1.ToolProvider
-	11, // 40: countersign.registry.v1.ToolProviderService.CreateToolProvider:input_type -> countersign.registry.v1.CreateToolProviderRequest
-	13, // 41: countersign.registry.v1.ToolProviderService.GetToolProvider:input_type -> countersign.registry.v1.GetToolProviderRequest
-	15, // 42: countersign.registry.v1.ToolProviderService.ListToolProviders:input_type -> countersign.registry.v1.ListToolProvidersRequest
-	17, // 43: countersign.registry.v1.ToolProviderService.UpdateToolProvider:input_type -> countersign.registry.v1.UpdateToolProviderRequest
-	19, // 44: countersign.registry.v1.ToolProviderService.TestToolProvider:input_type -> countersign.registry.v1.TestToolProviderRequest
-	22, // 45: countersign.registry.v1.ToolProviderService.RefreshToolProvider:input_type -> countersign.registry.v1.RefreshToolProviderRequest
-	24, // 46: countersign.registry.v1.ToolProviderService.EnableToolProvider:input_type -> countersign.registry.v1.EnableToolProviderRequest
-	26, // 47: countersign.registry.v1.ToolProviderService.DisableToolProvider:input_type -> countersign.registry.v1.DisableToolProviderRequest
-	28, // 48: countersign.registry.v1.ToolProviderService.DeleteToolProvider:input_type -> countersign.registry.v1.DeleteToolProviderRequest
-	12, // 49: countersign.registry.v1.ToolProviderService.CreateToolProvider:output_type -> countersign.registry.v1.CreateToolProviderResponse
-	14, // 50: countersign.registry.v1.ToolProviderService.GetToolProvider:output_type -> countersign.registry.v1.GetToolProviderResponse
-	16, // 51: countersign.registry.v1.ToolProviderService.ListToolProviders:output_type -> countersign.registry.v1.ListToolProvidersResponse
-	18, // 52: countersign.registry.v1.ToolProviderService.UpdateToolProvider:output_type -> countersign.registry.v1.UpdateToolProviderResponse
-	21, // 53: countersign.registry.v1.ToolProviderService.TestToolProvider:output_type -> countersign.registry.v1.TestToolProviderResponse
-	23, // 54: countersign.registry.v1.ToolProviderService.RefreshToolProvider:output_type -> countersign.registry.v1.RefreshToolProviderResponse
-	25, // 55: countersign.registry.v1.ToolProviderService.EnableToolProvider:output_type -> countersign.registry.v1.EnableToolProviderResponse
-	27, // 56: countersign.registry.v1.ToolProviderService.DisableToolProvider:output_type -> countersign.registry.v1.DisableToolProviderResponse
-	29, // 57: countersign.registry.v1.ToolProviderService.DeleteToolProvider:output_type -> countersign.registry.v1.DeleteToolProviderResponse
-	49, // [49:58] is the sub-list for method output_type
-	40, // [40:49] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	10, // 40: countersign.registry.v1.DeleteToolProviderResponse.provider:type_name -> countersign.registry.v1.ToolProvider
+	11, // 41: countersign.registry.v1.ToolProviderService.CreateToolProvider:input_type -> countersign.registry.v1.CreateToolProviderRequest
+	13, // 42: countersign.registry.v1.ToolProviderService.GetToolProvider:input_type -> countersign.registry.v1.GetToolProviderRequest
+	15, // 43: countersign.registry.v1.ToolProviderService.ListToolProviders:input_type -> countersign.registry.v1.ListToolProvidersRequest
+	17, // 44: countersign.registry.v1.ToolProviderService.UpdateToolProvider:input_type -> countersign.registry.v1.UpdateToolProviderRequest
+	19, // 45: countersign.registry.v1.ToolProviderService.TestToolProvider:input_type -> countersign.registry.v1.TestToolProviderRequest
+	22, // 46: countersign.registry.v1.ToolProviderService.RefreshToolProvider:input_type -> countersign.registry.v1.RefreshToolProviderRequest
+	24, // 47: countersign.registry.v1.ToolProviderService.EnableToolProvider:input_type -> countersign.registry.v1.EnableToolProviderRequest
+	26, // 48: countersign.registry.v1.ToolProviderService.DisableToolProvider:input_type -> countersign.registry.v1.DisableToolProviderRequest
+	28, // 49: countersign.registry.v1.ToolProviderService.DeleteToolProvider:input_type -> countersign.registry.v1.DeleteToolProviderRequest
+	12, // 50: countersign.registry.v1.ToolProviderService.CreateToolProvider:output_type -> countersign.registry.v1.CreateToolProviderResponse
+	14, // 51: countersign.registry.v1.ToolProviderService.GetToolProvider:output_type -> countersign.registry.v1.GetToolProviderResponse
+	16, // 52: countersign.registry.v1.ToolProviderService.ListToolProviders:output_type -> countersign.registry.v1.ListToolProvidersResponse
+	18, // 53: countersign.registry.v1.ToolProviderService.UpdateToolProvider:output_type -> countersign.registry.v1.UpdateToolProviderResponse
+	21, // 54: countersign.registry.v1.ToolProviderService.TestToolProvider:output_type -> countersign.registry.v1.TestToolProviderResponse
+	23, // 55: countersign.registry.v1.ToolProviderService.RefreshToolProvider:output_type -> countersign.registry.v1.RefreshToolProviderResponse
+	25, // 56: countersign.registry.v1.ToolProviderService.EnableToolProvider:output_type -> countersign.registry.v1.EnableToolProviderResponse
+	27, // 57: countersign.registry.v1.ToolProviderService.DisableToolProvider:output_type -> countersign.registry.v1.DisableToolProviderResponse
+	29, // 58: countersign.registry.v1.ToolProviderService.DeleteToolProvider:output_type -> countersign.registry.v1.DeleteToolProviderResponse
+	50, // [50:59] is the sub-list for method output_type
+	41, // [41:50] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_countersign_registry_v1_tool_provider_service_proto_init() }
