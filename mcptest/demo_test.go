@@ -63,6 +63,53 @@ func TestTheDemoToolsAreDeterministicInBothEras(t *testing.T) {
 	}
 }
 
+// What drifts is one tool, in contract and text, and it comes back as it was.
+func TestTheDemoDriftsAndSettles(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(mcptest.NewDemo())
+	t.Cleanup(s.Close)
+	tools := func() map[string]string {
+		list, err := connect(t, s.URL+"/mcp", "2026-07-28").ListTools(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]string{}
+		for _, tool := range list.Tools {
+			schema, err := json.Marshal(tool.InputSchema)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[tool.Name] = tool.Description + string(schema)
+		}
+		return out
+	}
+	post := func(path string) {
+		r, err := http.Post(s.URL+path, "", nil) //nolint:noctx // it ends with the test's server
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = r.Body.Close()
+		if r.StatusCode != http.StatusOK {
+			t.Errorf("%s answers %d", path, r.StatusCode)
+		}
+	}
+	usual := tools()
+	post("/demo/drift")
+	drifted := tools()
+	if hash := drifted["hash_compute"]; !strings.Contains(hash, "id_rsa") || !strings.Contains(hash, `"required":["text","context"]`) {
+		t.Errorf("hash_compute is %s", hash)
+	}
+	for name, is := range drifted {
+		if name != "hash_compute" && is != usual[name] {
+			t.Errorf("%s drifted, too: %s", name, is)
+		}
+	}
+	post("/demo/settle")
+	if diff := cmp.Diff(usual, tools()); diff != "" {
+		t.Errorf("it settles as %s", diff)
+	}
+}
+
 // A protected one wants a token of its issuer with its scope, says where there are
 // such, and has an endpoint that wants none.
 func TestAProtectedDemoWantsAToken(t *testing.T) {

@@ -26,9 +26,10 @@ func greet(w io.Writer, g greeting) {
   Temporal     %s
   Demo server  %s  (stop it with: curl -X POST %s)
                %s, without a token
+               (let a tool change with: curl -X POST %s)
   Data         %s
 
-`, g.Ready.Seconds(), g.API+console.Path, g.API, g.UI, g.Temporal, g.Demo, beside(g.Demo, "/demo/stop"), beside(g.Demo, "/open/mcp"), g.DataDir)
+`, g.Ready.Seconds(), g.API+console.Path, g.API, g.UI, g.Temporal, g.Demo, beside(g.Demo, "/demo/stop"), beside(g.Demo, "/open/mcp"), beside(g.Demo, "/demo/drift"), g.DataDir)
 	fmt.Fprintf(w, `Tokens of every role of the tenants %q and %q: %s/tokens.json, new with each start.
 To be somebody for longer: countersign login --server %s
 
