@@ -84,7 +84,7 @@ func TestTheDemoDriftsAndSettles(t *testing.T) {
 		return out
 	}
 	post := func(path string) {
-		r, err := http.Post(s.URL+path, "", nil) //nolint:noctx // it ends with the test's server
+		r, err := http.Post(s.URL+path, "", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

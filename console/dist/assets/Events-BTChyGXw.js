@@ -1,1 +1,0 @@
-import{_ as o,v as a}from"./common-DJ3HEFOn.js";export{a as SubscriptionState,o as default};

@@ -1,0 +1,1 @@
+import{_ as o,v as a}from"./common-zmP2rnk2.js";export{a as SubscriptionState,o as default};

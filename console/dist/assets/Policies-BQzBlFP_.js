@@ -1,0 +1,1 @@
+import{d as o,u as a}from"./common-zmP2rnk2.js";export{o as addressOf,a as default};

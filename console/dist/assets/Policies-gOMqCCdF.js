@@ -1,1 +1,0 @@
-import{d as o,u as a}from"./common-DJ3HEFOn.js";export{o as addressOf,a as default};
