@@ -236,6 +236,9 @@ func flagged(c *cobra.Command) map[string]any {
 
 func listen(what, address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("the %s cannot listen on %s: another process does; countersign-dev --help says how to give other addresses", what, address)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the %s cannot listen on %s: %w", what, address, err)
 	}

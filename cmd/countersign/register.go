@@ -34,7 +34,7 @@ The same --idempotency-key with the same values registers once, however often
 the command runs; without the flag a key is made.`,
 		Example: `  countersign server register search --url https://mcp.example.com/mcp --auth oauth2 --owner team-search --wait verified
   countersign server register wiki --connection wiki --auth oauth2
-  countersign server register demo --url http://127.0.0.1:8090/mcp --auth none --exception-reason "demo on this machine"
+  countersign server register demo --url http://127.0.0.1:8090/open/mcp --auth none --exception-reason "demo on this machine"
   countersign server register files --transport stdio --command-ref filesystem --auth workload`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {

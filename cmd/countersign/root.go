@@ -83,7 +83,11 @@ func execute(ctx context.Context, c *cli, args []string) int {
 		if c.output == formatTable {
 			c.output = wantedForm(args)
 		}
-		return c.report(usagef("%s", err.Error()).withNext("%s --help", command.CommandPath()))
+		message := err.Error()
+		if strings.HasPrefix(message, "accepts ") || strings.HasPrefix(message, "requires ") { // counts of cobra, which say not of what
+			message += ": " + command.UseLine()
+		}
+		return c.report(usagef("%s", message).withNext("%s --help", command.CommandPath()))
 	}
 	f := c.failureOf(err)
 	name := "NAME"

@@ -25,11 +25,15 @@ test("the whole life of a server by clicks alone", async () => {
   // Nothing is declared by itself; a class each, and an approval of exactly these.
   await page.getByRole("heading", { name: "Review of demo" }).waitFor();
   await page.getByRole("button", { name: "Approve nothing" }).waitFor();
+  await page.getByText("an approval would activate the server with nothing bound").waitFor();
   await page.getByRole("combobox", { name: "Class for all shown tools" }).click();
   await page.getByRole("option", { name: "read", exact: true }).click();
   await page.getByLabel("Comment").fill("looked at");
   await page.getByRole("button", { name: /^Approve \d+ items?$/ }).click();
   await page.getByText("Approved", { exact: true }).first().waitFor();
+  // What is decided wants nobody any more.
+  await page.getByText("What the policy").waitFor({ state: "detached" });
+  assert.doesNotMatch(await page.locator("main#main").innerText(), /nothing changed|not by you/);
 
   await page.getByRole("link", { name: "To demo" }).click();
   await page.getByText("Active", { exact: true }).first().waitFor();

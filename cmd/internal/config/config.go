@@ -274,10 +274,15 @@ func Load(base Config, path string, flags map[string]any) (Config, error) {
 		return base, err
 	}
 	var c Config
+	var read mapstructure.Metadata
 	err := k.UnmarshalWithConf("", &c, koanf.UnmarshalConf{DecoderConfig: &mapstructure.DecoderConfig{
-		Result: &c, ErrorUnused: true, WeaklyTypedInput: true, TagName: "koanf",
+		Result: &c, Metadata: &read, WeaklyTypedInput: true, TagName: "koanf",
 		DecodeHook: mapstructure.StringToTimeDurationHookFunc(),
 	}})
+	if err == nil && len(read.Unused) > 0 {
+		slices.Sort(read.Unused)
+		err = fmt.Errorf("there is no key %s; docs/configuration.md has all", strings.Join(read.Unused, ", "))
+	}
 	if err == nil {
 		err = c.validate()
 	}

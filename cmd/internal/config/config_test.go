@@ -129,6 +129,17 @@ func TestFlagsWinOverEnvironmentOverFileOverDefaults(t *testing.T) {
 	}
 }
 
+// What is misspelled is named, in one line.
+func TestUnknownKeysAreNamed(t *testing.T) {
+	t.Parallel()
+	path := file(t, "lissten: x\nprobe: {intervall: 1s}\n")
+	_, err := config.Load(config.Default(), path, nil)
+	want := "configuration (file " + path + "): there is no key lissten, probe.intervall; docs/configuration.md has all"
+	if err == nil || err.Error() != want {
+		t.Errorf("%v, not %s", err, want)
+	}
+}
+
 func TestBadConfigurationsAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{

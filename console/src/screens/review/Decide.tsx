@@ -7,7 +7,7 @@ import { useAction } from "../../api/action";
 import { problemOf } from "../../api/problem";
 import { useMay } from "../../auth/me";
 import { ApprovalService, type GetApprovalResponse } from "../../gen/countersign/registry/v1/approval_service_pb";
-import type { GetReviewResponse } from "../../gen/countersign/registry/v1/review_pb";
+import { type GetReviewResponse, ReviewKind } from "../../gen/countersign/registry/v1/review_pb";
 import { McpServerService } from "../../gen/countersign/registry/v1/mcp_server_service_pb";
 import { type AuthenticationException, McpAuthentication, ReviewStatus } from "../../gen/countersign/registry/v1/types_pb";
 import { Escaped } from "../../parts/Escaped";
@@ -53,7 +53,7 @@ export function Decide({ of: r, approval, lines, superseded, reload, authenticat
       <Title order={2} size="h4" mb="xs">Decision</Title>
       <Stack gap="sm">
         {!pending && !decided && <Text size="sm">{reviewWord[r.review?.status ?? 0] || "Nothing is asked to be approved"}{r.review?.decidedBy && <> by <Escaped text={r.review.decidedBy} /> <Time at={r.review.decideTime} /></>}</Text>}
-        {a && <div><Text size="sm" fw={600}>What the policy <Anchor component={Link} size="sm" to={`/policies/${encodeURIComponent(a.governancePolicyRef)}`}>{a.governancePolicyRef}</Anchor> wants</Text><Demand of={a} /></div>}
+        {a && pending && !decided && <div><Text size="sm" fw={600}>What the policy <Anchor component={Link} size="sm" to={`/policies/${encodeURIComponent(a.governancePolicyRef)}`}>{a.governancePolicyRef}</Anchor> wants</Text><Demand of={a} /></div>}
         {approval && approval.decisions.length > 0 && (
           <div>
             <Text size="sm" fw={600}>Decided so far</Text>
@@ -72,7 +72,7 @@ export function Decide({ of: r, approval, lines, superseded, reload, authenticat
             });
           }}>
             <Stack gap="sm">
-              <Text size="sm" role="status" data-named={size}>{size ? `It would bind ${count(size, "item")}${byClass ? `: ${byClass}` : ""}. What is not named stays as it was.` : "No item is declared: an approval would activate the server with nothing more bound."}</Text>
+              <Text size="sm" role="status" data-named={size}>{size ? `It would bind ${count(size, "item")}${byClass ? `: ${byClass}` : ""}. What is not named stays as it was.` : r.kind === ReviewKind.FIRST ? "No item is declared: an approval would activate the server with nothing bound." : "No item is declared: an approval would bind nothing more."}</Text>
               {excepted && <TextInput type="date" label="Without authentication until" required value={until} onChange={(e) => setUntil(e.currentTarget.value)} w={220} />}
               <Textarea id="comment" label="Comment" description="It stays in the audit trail. A rejection needs one." required={a?.demand?.commentRequired} autosize minRows={2} value={comment} onChange={(e) => setComment(e.currentTarget.value)} maxLength={2000} />
               <Group>

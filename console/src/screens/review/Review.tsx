@@ -93,7 +93,7 @@ function Sheet({ of: r, again }: { of: GetReviewResponse; again: () => void }) {
       )}
       <Group gap="lg">
         <Text fw={600}>{reviewKindWord[r.kind]}</Text>
-        <Text data-counts>{a ? countsOf(a.counts) || "nothing changed" : r.diff && `${severityWord[r.diff.severity]}`}</Text>
+        <Text data-counts>{a ? countsOf(a.counts) || (a.demand ? "nothing changed" : "") : r.diff && `${severityWord[r.diff.severity]}`}</Text>
         <Text size="sm" c="dimmed">{count(items.length, "item")}; {r.hintedItems} with hints, {r.quarantinedItems} in quarantine, {r.unboundItems} not bound</Text>
         <Text size="sm" c="dimmed" role="status">{items.filter((i) => viewed.has(keyOf(i))).length} of {items.length} viewed</Text>
       </Group>
