@@ -83,6 +83,13 @@ test-console: $(CONSOLE_TEST) ## drive the console of a development process with
 	CHROMIUM=$$(scripts/chromium.sh) CONSOLE_TEST_PROGRAMS=$(CURDIR)/.cache/console-test \
 		node --test --test-force-exit --test-concurrency=1 $(if $(PATTERN),--test-name-pattern='$(PATTERN)') console/test/*.test.js
 
+# SERVERS=N... each with ten tools; filling a database with 100,000 takes half an hour.
+.PHONY: bench-console
+bench-console: $(CONSOLE_TEST) ## measure the console's screens of a small and of a large fleet
+	mkdir -p .cache/console-test && go build -o .cache/console-test/ ./cmd/countersign ./cmd/countersign-dev && go build -o .cache/bin/bench ./cmd/internal/bench
+	BENCH=$(CURDIR)/.cache/bin/bench CHROMIUM=$$(scripts/chromium.sh) CONSOLE_TEST_PROGRAMS=$(CURDIR)/.cache/console-test \
+		node console/test/fleet.js $(or $(SERVERS),1000 10000)
+
 .PHONY: screenshots
 screenshots: $(CONSOLE_TEST) ## make the pictures of docs/images anew, of the console of a development process
 	mkdir -p .cache/console-test docs/images && go build -o .cache/console-test/ ./cmd/countersign ./cmd/countersign-dev ./mcptest/cmd/faulty

@@ -57,9 +57,10 @@ async function start(name, args, ready, env = {}) {
 
 /** The whole product in one process, on ports and data of its own. */
 export class House {
-  static async open({ probeInterval = "2s", config = "" } = {}) {
+  static async open({ probeInterval = "2s", config = "", dir = "" } = {}) {
     const house = new House();
-    house.dir = await mkdtemp(join(tmpdir(), "console-test-"));
+    house.keep = dir !== "";
+    house.dir = dir || await mkdtemp(join(tmpdir(), "console-test-"));
     const [api, temporal, ui, demo] = await Promise.all([freePort(), freePort(), freePort(), freePort()]);
     house.url = `http://127.0.0.1:${api}`;
     house.demo = `http://127.0.0.1:${demo}/open/mcp`;
@@ -83,7 +84,7 @@ export class House {
     await this.browser.close();
     for (const stranger of this.strangers) await stranger.stop();
     await this.process.stop();
-    await rm(this.dir, { recursive: true, force: true });
+    if (!this.keep) await rm(this.dir, { recursive: true, force: true });
   }
 
   /** An MCP server as a script of mcptest says; start it again on the same port to have it changed. */

@@ -38,13 +38,29 @@ func offer(tools int) registry.Surface {
 
 // active makes an approved server that offers what the surface says.
 func (f *filler) active(ctx context.Context, name, url string, surface registry.Surface) (registry.Server, error) {
-	id, err := uuid.NewV7()
+	server, snap, err := f.verified(ctx, name, url, surface)
 	if err != nil {
 		return registry.Server{}, err
 	}
+	approval := registry.Approval{Digest: server.Review.Digest}
+	for i := range snap.Items {
+		approval.Tools = append(approval.Tools, registry.ToolLine{Tool: snap.Items[i].Name, Class: registry.ClassRead, Enable: true})
+	}
+	a, err := f.change(ctx, server.ServerID, "approve", func(r *registry.Record, now time.Time, op registry.Operation) error {
+		return r.Decide(registry.Ruling{Verb: registry.VerbApprove, Approval: &approval}, op, now)
+	})
+	return a.Server, err
+}
+
+// verified makes one that waits for its approval.
+func (f *filler) verified(ctx context.Context, name, url string, surface registry.Surface) (registry.Server, *registry.Snapshot, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return registry.Server{}, nil, err
+	}
 	snap, err := registry.NewSnapshot(surface, registry.DefaultLimits(), time.Now().UTC().Truncate(time.Microsecond))
 	if err != nil {
-		return registry.Server{}, err
+		return registry.Server{}, nil, err
 	}
 	a, err := f.store.Register(ctx, registry.Registration{
 		TenantID: f.store.Tenant(), ServerID: registry.ServerID(id.String()), Name: name, Direction: registry.DirectionConsumed,
@@ -52,27 +68,17 @@ func (f *filler) active(ctx context.Context, name, url string, surface registry.
 		GovernancePolicyRef: registry.PolicyDefault, ProtocolVersion: "2026-07-28", Description: "of a measurement",
 	}, f.operation("register"), nil)
 	if err != nil {
-		return registry.Server{}, err
+		return registry.Server{}, nil, err
 	}
 	if err := f.store.SaveSnapshot(ctx, &snap); err != nil {
-		return registry.Server{}, err
+		return registry.Server{}, nil, err
 	}
 	look := registry.Look{Number: 1, TargetDigest: a.Server.TargetDigest, RequestedBy: "bench"}
 	a, err = f.change(ctx, a.Server.ServerID, "discovered", func(r *registry.Record, now time.Time, _ registry.Operation) error {
 		look.At = now
 		return r.Discovered(&snap, look)
 	})
-	if err != nil {
-		return registry.Server{}, err
-	}
-	approval := registry.Approval{Digest: a.Server.Review.Digest}
-	for i := range snap.Items {
-		approval.Tools = append(approval.Tools, registry.ToolLine{Tool: snap.Items[i].Name, Class: registry.ClassRead, Enable: true})
-	}
-	a, err = f.change(ctx, a.Server.ServerID, "approve", func(r *registry.Record, now time.Time, op registry.Operation) error {
-		return r.Decide(registry.Ruling{Verb: registry.VerbApprove, Approval: &approval}, op, now)
-	})
-	return a.Server, err
+	return a.Server, &snap, err
 }
 
 func (f *filler) change(ctx context.Context, serverID, name string, apply func(*registry.Record, time.Time, registry.Operation) error) (db.Applied, error) {
